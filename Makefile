@@ -14,19 +14,18 @@ STAMP := $(VENV)/.stamp
 DEV_STAMP := $(VENV)/.dev-stamp
 RUN := $(VENV)/bin/python -m
 PIP := $(RUN) pip
-# Two workers more than there are cores, as tests wait for servers and processes; each further one costs its own start.
-TEST := $(RUN) pytest -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 2)
-BY_FILE := --dist loadfile --no-loadscope-reorder  # in one worker, which makes what a file's tests share once
+# One worker more than there are cores, as tests wait for servers and processes; each imports and collects all tests.
+TEST := $(RUN) pytest -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 QUICK := tests/unit tests/laws $(addprefix tests/integration/,sql tasks/judging tasks/collecting tasks/runs)
 # Seconds of CPU of all processes that a tier usually takes; printed beside what it took. With --enforce-cpu-budget, as in
 # CI, a tier that takes more than a third beyond that fails, and names its dearest tests.
-TEST_BUDGET := 1100
+TEST_BUDGET := 700
 QUICK_BUDGET := 300
 NIGHTLY_BUDGET := 3300
 # The tests start hundreds of processes: without stored bytecode, each would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-quick test-nightly test-browser test-server test-install lint format bench audit sbom lock clean
+.PHONY: help demo test test-quick test-nightly test-browser test-server test-install lint format bench pictures audit sbom lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,10 +34,10 @@ demo: $(STAMP)  ## score the shipped example, no key needed
 	@$(VENV)/bin/gradebook demo --prefect $(ARGS)
 
 test: $(DEV_STAMP)  ## what a change has to pass, in parallel (ARGS="-k words" for some)
-	@$(TEST) $(BY_FILE) -m "not (nightly or server or browser or postgres)" --cpu-budget $(TEST_BUDGET) $(ARGS)
+	@$(TEST) -m "not (nightly or server or browser or postgres)" --cpu-budget $(TEST_BUDGET) $(ARGS)
 
 test-quick: $(DEV_STAMP)  ## units, laws of form, SQL and the talk with judges: while you work (ARGS as above)
-	@$(TEST) $(BY_FILE) -m "not (nightly or slow or server or postgres or browser or hypothesis)" --cpu-budget $(QUICK_BUDGET) $(QUICK) $(ARGS)
+	@$(TEST) -m "not (nightly or slow or server or postgres or browser or hypothesis)" --cpu-budget $(QUICK_BUDGET) $(QUICK) $(ARGS)
 
 test-nightly: $(DEV_STAMP)  ## whole matrices, seeds, kill points, second examples, Prefect servers, chromium: minutes
 	@$(TEST) -m "nightly or server or browser or postgres or hypothesis" --hypothesis-profile nightly --cpu-budget $(NIGHTLY_BUDGET) $(ARGS)
@@ -49,7 +48,7 @@ test-browser: $(DEV_STAMP)  ## open the pages in chromium, with the network off;
 test-server: $(DEV_STAMP)  ## a day on a real Prefect server with a worker that is killed: about four minutes
 	@PYTHON="$(abspath $(VENV))/bin/python" tests/support/e2e_server.sh
 
-test-install:  ## a new clone, a new home, no uv: `make demo` by each Python on the machine, and `make lint`
+test-install:  ## a new clone, a new home, no uv: `make demo` by each Python on the machine
 	@tests/support/fresh_clone.sh
 
 lint: $(DEV_STAMP)  ## check style, format and types
@@ -65,6 +64,9 @@ bench: $(DEV_STAMP)  ## run every benchmark; each prints its figure last
 	@for file in bench/*.py; do \
 		if [ -e "$$file" ]; then echo "== $$file" && $(VENV)/bin/python "$$file" || exit 1; fi; \
 	done
+
+pictures: $(DEV_STAMP)  ## draw the pictures of the README and the docs anew, in chromium
+	@$(RUN) tests.support.pictures
 
 audit: $(DEV_STAMP)  ## hold the locks against advisories on disk (ADVISORIES=all.zip, OSV's export of PyPI); asks no network
 	@$(RUN) tests.support.supply audit "$(ADVISORIES)"

@@ -24,7 +24,7 @@ from gradebook.rubrics.statistics.calibration import (
     naive_mean,
     rated_mean,
 )
-from gradebook.rubrics.statistics.rogan_gladen import rogan_gladen_mean
+from gradebook.rubrics.statistics.rating_estimates import rogan_gladen_mean
 
 SIZES = (30, 100, 200, 400)
 Floats = NDArray[np.float64]

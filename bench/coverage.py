@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from scipy.special import bdtr
 
-from gradebook.rubrics.statistics.bootstrap import bootstrap_means, percentile_interval
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, SCORES, Interval, rate_interval, student_t, wilson
+from gradebook.rubrics.statistics.resampling import bootstrap_means, percentile_interval
 
 SEED = 20261121
 SIZES = (5, 10, 20, 50, 100, 300, 1000)

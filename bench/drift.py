@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from gradebook.rubrics.model.arrays import Floats
-from gradebook.rubrics.statistics.drift import DriftEvidence, contrasts
+from gradebook.rubrics.statistics.arrays import Floats
+from gradebook.rubrics.statistics.judge_quality import DriftEvidence, contrasts
 
 ANCHORS, PER_NIGHT, NIGHTS, ALPHA = 150, 40, 60, 0.05
 Bools = NDArray[np.bool_]

@@ -18,8 +18,7 @@ import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from gradebook.rubrics.check_kit.check import Check, Example, read_settings
-from gradebook.rubrics.check_kit.samples import example_shard
+from gradebook.rubrics.check_kit.check import Check, Example, example_shard, read_settings
 from gradebook.rubrics.checks.registry import check_names, find_check
 from tests.support.hostile_settings import WORSE
 from tests.support.hostile_texts import hostile_texts

@@ -17,17 +17,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from gradebook.rubrics.model.arrays import Floats
-from gradebook.rubrics.statistics.case_influence import measure_influences
-from gradebook.rubrics.statistics.chance import luck_of_best
+from gradebook.rubrics.statistics.arrays import Floats
+from gradebook.rubrics.statistics.calibration import measure_influences
+from gradebook.rubrics.statistics.comparison import UnpairedDifference
 from gradebook.rubrics.statistics.intervals import DIFFERENCES as DIFFERENCE_BOUNDS
-from gradebook.rubrics.statistics.mean_difference import count_moved, measure_difference, skewness_of
-from gradebook.rubrics.statistics.paired import adjust_for_many
-from gradebook.rubrics.statistics.score_intervals import measure_scores, score_ends, worth_ends
+from gradebook.rubrics.statistics.intervals import Means, measure_means
+from gradebook.rubrics.statistics.means import (
+    count_moved,
+    measure_difference,
+    measure_scores,
+    score_ends,
+    skewness_of,
+    worth_ends,
+)
+from gradebook.rubrics.statistics.significance import adjust_for_many, luck_of_best, shortfall_test
 from gradebook.rubrics.statistics.stopping import read_stop_rule
-from gradebook.rubrics.statistics.unpaired import UnpairedDifference
-from gradebook.rubrics.statistics.vectorised_means import Means, measure_means
-from gradebook.rubrics.statistics.weak_slices import shortfall_test
 
 SIZES = (20, 50, 100, 200, 1_000)
 ALPHA = 0.05

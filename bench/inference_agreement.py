@@ -18,23 +18,21 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from gradebook.rubrics.statistics.agreement import Measure, measure_raters, measure_sides
-from gradebook.rubrics.statistics.agreement_sums import count_kinds, two_way_sums
+from gradebook.rubrics.statistics.agreement import Measure, count_kinds, measure_raters, measure_sides, two_way_sums
+from gradebook.rubrics.statistics.agreement_coefficients import two_way_correlations
 from gradebook.rubrics.statistics.calibration import (
     Estimate,
     Rated,
     corrected_mean,
+    corrected_sum,
     rated_mean,
     selection_shift,
     suspicious_shift,
 )
-from gradebook.rubrics.statistics.chance import Chance, chance_of_interval
-from gradebook.rubrics.statistics.corrected_overall import corrected_sum
-from gradebook.rubrics.statistics.icc import two_way_correlations
 from gradebook.rubrics.statistics.intervals import DIFFERENCES
-from gradebook.rubrics.statistics.judge_beside_people import alpha_over_people
-from gradebook.rubrics.statistics.post_stratified import post_stratified_mean
-from gradebook.rubrics.statistics.rating_next import rate_next
+from gradebook.rubrics.statistics.rater_comparison import alpha_over_people
+from gradebook.rubrics.statistics.rating_estimates import post_stratified_mean, rate_next
+from gradebook.rubrics.statistics.significance import Chance, chance_of_interval
 from gradebook.tasks.agreement.mart import JUDGE_RATERS, RATERS
 from gradebook.tasks.agreement.published_run import AgreementPart
 from gradebook.tasks.agreement.standing import judge_standings

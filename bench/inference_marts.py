@@ -3,7 +3,7 @@
     python bench/inference_marts.py [--rounds 10000]
 
 before: t with cluster-robust errors; Wilson's interval where all scores are 0 or 1; the rule of three where all are
-equal; t for points. after: `rubrics/statistics/score_intervals.py`, which the tables call. Each cell is the coverage in
+equal; t for points. after: `rubrics/statistics/means.py`, which the tables call. Each cell is the coverage in
 percent, then the shares of rounds with the truth above and below the interval; `*` marks a coverage under 93%.
 """
 
@@ -20,9 +20,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from scipy.special import stdtrit
 
-from gradebook.rubrics.statistics.mean_difference import skewness_of
-from gradebook.rubrics.statistics.score_intervals import score_ends
-from gradebook.rubrics.statistics.vectorised_means import Means
+from gradebook.rubrics.statistics.intervals import Means
+from gradebook.rubrics.statistics.means import score_ends, skewness_of
 
 Floats = NDArray[np.float64]
 Sizes = Callable[[int, np.random.Generator], NDArray[np.int64]]

@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-from gradebook.rubrics.model.arrays import Floats
-from gradebook.rubrics.statistics.intervals import DIFFERENCES
-from gradebook.rubrics.statistics.mean_difference import MeanDifference, count_moved, measure_difference
-from gradebook.rubrics.statistics.vectorised_means import measure_means
+from gradebook.rubrics.statistics.arrays import Floats
+from gradebook.rubrics.statistics.intervals import DIFFERENCES, measure_means
+from gradebook.rubrics.statistics.means import MeanDifference, count_moved, measure_difference
 
 MARGIN, TAIL = 0.02, 0.025
 Bools = NDArray[np.bool_]

@@ -1,13 +1,14 @@
 """Speed, cost and safety of a judge session, compared with plain request loops in the same run.
 
-    python bench/judge.py [speed] [short] [limit] [cache] [faults] [memory] [--questions 5000] [--in-flight 64]
+    python bench/judge.py [speed] [short] [forms] [limit] [cache] [faults] [memory] [--questions 5000] [--in-flight 64]
                           [--many-questions 100000]
 
 speed: wall time over the ideal (questions x latency / in flight) at 200 ms, and CPU per judgment. short: judgments per
-second at 20 ms. limit: used share of a rate limit per minute, and share of refused requests. cache: input price of 8
-criteria on outputs of 1,200 tokens relative to no caching, with cached tokens at a tenth. faults: lost judgments if one
-request in five fails. memory: resident memory after --many-questions judgments. Default: all but memory. The judge is
-tests/support/loopback_judge.py in a process of its own.
+second at 20 ms. forms: CPU per judgment in Anthropic's form relative to OpenAI's, in turn. limit: used share of a rate
+limit per minute, and share of refused requests. cache: input price of 8 criteria on outputs of 1,200 tokens relative to
+no caching, with cached tokens at a tenth. faults: lost judgments if one request in five fails. memory: resident memory
+after --many-questions judgments. Default: all but memory. The judge is tests/support/loopback_judge.py, or
+loopback_anthropic.py, in a process of its own.
 """
 
 import argparse
@@ -73,9 +74,9 @@ def make_questions(settings: JudgeSettings, numbers: Iterable[int], criterion_co
 
 
 @contextlib.contextmanager
-def served(*options: str) -> Iterator[str]:
+def served(*options: str, judge: Path = JUDGE) -> Iterator[str]:
     """Start a judge for one measurement; yields its address."""
-    command = [sys.executable, str(JUDGE), *options]
+    command = [sys.executable, str(judge), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             port = server.stdout.readline().strip() if server.stdout else ""
@@ -161,6 +162,20 @@ def compare_speed(count: int, in_flight: int, latency_s: float) -> None:
     print_timing("session", wall_s, cpu_s, counts.get("scored", 0), ideal_s)
 
 
+def compare_forms(count: int, in_flight: int) -> None:
+    """Ask the same questions in both forms, three times in turn; the least CPU of each form counts."""
+    least = {"openai": float("inf"), "anthropic": float("inf")}
+    servers = {"openai": JUDGE, "anthropic": JUDGE.with_name("loopback_anthropic.py")}
+    for _ in range(3):
+        for form, judge in servers.items():
+            with served("--latency-s", "0.02", judge=judge) as base_url:
+                settings = JudgeSettings(model="m", base_url=base_url, form=form, max_in_flight=in_flight)
+                _, cpu_s, counts = ask_session(settings, make_questions(settings, range(count), len(CRITERIA)))
+            least[form] = min(least[form], cpu_s / max(1, counts.get("scored", 0)))
+    words = ", ".join(f"{form} {cpu_s * 1000:.2f} ms CPU per judgment" for form, cpu_s in least.items())
+    print(f"{words}: {least['anthropic'] / least['openai']:.2f} x")
+
+
 def compare_limit(in_flight: int) -> None:
     """Ask for half a minute under a limit that is known only from refusals."""
     count = LIMIT_A_MINUTE * LIMIT_S // 60
@@ -220,6 +235,7 @@ def main() -> None:
         "faults": lambda: count_losses(given.questions, given.in_flight),
         "cache": lambda: compare_cache(given.in_flight),
         "limit": lambda: compare_limit(given.in_flight),
+        "forms": lambda: compare_forms(given.questions // len(CRITERIA), given.in_flight),
         "short": lambda: compare_speed(given.questions, given.in_flight, 0.02),
         "speed": lambda: compare_speed(given.questions, given.in_flight, 0.2),
     }

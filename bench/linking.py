@@ -12,10 +12,10 @@ from functools import cache
 
 import numpy as np
 
-from gradebook.rubrics.model.arrays import Floats
-from gradebook.rubrics.statistics.chance import Chance
+from gradebook.rubrics.statistics.arrays import Floats
+from gradebook.rubrics.statistics.distributions import measure_spread
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, mean_interval, measure_mean
-from gradebook.rubrics.statistics.spread import measure_spread
+from gradebook.rubrics.statistics.significance import Chance
 
 LEVELS = np.array([0.0, 0.5, 1.0])
 SHARES = {"even": (1 / 3, 1 / 3, 1 / 3), "near the top": (0.05, 0.15, 0.8)}

@@ -12,10 +12,10 @@ import time
 
 import numpy as np
 
-from gradebook.rubrics.model.arrays import Floats
-from gradebook.rubrics.statistics.mean_difference import count_moved, measure_difference
+from gradebook.rubrics.statistics.arrays import Floats
+from gradebook.rubrics.statistics.intervals import measure_means
+from gradebook.rubrics.statistics.means import count_moved, measure_difference
 from gradebook.rubrics.statistics.series import METHODS, Series
-from gradebook.rubrics.statistics.vectorised_means import measure_means
 
 NIGHTS, CASES, SD, BEGINS, WEEK = 31, 100, 0.3, 10, 7
 

@@ -13,11 +13,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gradebook.rubrics.model.arrays import Floats
-from gradebook.rubrics.statistics.mean_difference import count_moved, measure_difference
-from gradebook.rubrics.statistics.stopping import StopRule, read_stop_rule
-from gradebook.rubrics.statistics.vectorised_means import measure_means
-from gradebook.rubrics.statistics.without_replacement import wealth_paths
+from gradebook.rubrics.statistics.arrays import Floats
+from gradebook.rubrics.statistics.intervals import measure_means
+from gradebook.rubrics.statistics.means import count_moved, measure_difference
+from gradebook.rubrics.statistics.stopping import StopRule, read_stop_rule, wealth_paths
 
 STEPS = np.linspace(-1, 1, 9)
 SPREAD = 0.3525  # of the untilted steps: makes the standard deviation 0.35

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from gradebook.rubrics.statistics.intervals import DIFFERENCES
-from gradebook.rubrics.statistics.mean_difference import measure_difference
-from gradebook.rubrics.statistics.score_intervals import score_interval, score_interval_of
+from gradebook.rubrics.statistics.means import measure_difference, score_interval, score_interval_of
 from gradebook.rubrics.statistics.strata import Strata, count_moved_by_stratum, measure_strata
 from gradebook.tasks.datasets.sample import share_out
 

@@ -98,9 +98,10 @@ def ask_plainly(folder: Path, memory: str) -> None:
 
 def make_marts(folder: Path, memory: str, criterion_count: int) -> None:
     """Build all marts as the aggregate stage does, and print the time of each statement."""
-    from gradebook.rubrics.model.opinions import OPINION_SCHEMA
+    from gradebook.rubrics.model.verdicts import OPINION_SCHEMA
+    from gradebook.tasks.agreement.audited_scores import AUDITED_SCHEMA
     from gradebook.tasks.agreement.mart import AGREEMENT_SCHEMA
-    from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA
+    from gradebook.tasks.comparing.run_comparison import RUN_COMPARISON_SCHEMA
     from gradebook.tasks.marts.models import build_marts, connect_marts
     from gradebook.tasks.workspace.folder import RunFolder
     from gradebook.tasks.workspace.timings import TIMING_SCHEMA
@@ -112,7 +113,7 @@ def make_marts(folder: Path, memory: str, criterion_count: int) -> None:
         add_criteria_sources(connection, RunFolder(folder / "run"), make_rubric(criterion_count))
         connection.execute(NO_JUDGMENTS)
         empty = {"opinions": OPINION_SCHEMA, "agreement": AGREEMENT_SCHEMA, "timings": TIMING_SCHEMA}
-        empty["run_comparisons"] = RUN_COMPARISON_SCHEMA
+        empty |= {"run_comparisons": RUN_COMPARISON_SCHEMA, "audited": AUDITED_SCHEMA}
         for name, schema in empty.items():
             connection.register(f"source_{name}", schema.empty_table())
         marts = build_marts(connection)

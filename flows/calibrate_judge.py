@@ -3,6 +3,7 @@
 from prefect import flow
 from prefect.artifacts import create_table_artifact
 
+from gradebook.rubrics.text.reasons import reason_words
 from gradebook.tasks.agreement.calibration import Calibration, RunCalibration, calibrate_run
 from gradebook.tasks.lake.versions import find_lake_at
 from gradebook.tasks.workspace.folder import DEFAULT_LAKE
@@ -18,10 +19,10 @@ def calibrate_judge(
     data: str | None = None,
 ) -> RunCalibration:
     """Correct a published run's means using ratings of some of its outputs, and show them as an artifact."""
-    found = calibrate_run(find_lake_at(lake, data, at), run_id, criterion_id=criterion, next_count=rate_next)
-    rows = [_cells(row) for row in found.rows]
-    create_table_artifact(rows, key="calibration", description=found.note or f"Calibrated means of run {run_id}")
-    return found
+    calibration = calibrate_run(find_lake_at(lake, data, at), run_id, criterion_id=criterion, next_count=rate_next)
+    rows = [_cells(row) for row in calibration.rows]
+    create_table_artifact(rows, key="calibration", description=calibration.note or f"Calibrated means of run {run_id}")
+    return calibration
 
 
 def _cells(row: Calibration) -> dict[str, object]:
@@ -35,5 +36,5 @@ def _cells(row: Calibration) -> dict[str, object]:
         "from": estimate.ci_low,
         "to": estimate.ci_high,
         "ratings to halve it": row.more_count,
-        "note": row.note or estimate.reason,
+        "note": row.note or reason_words(estimate.reason) or None,
     }

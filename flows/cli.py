@@ -28,7 +28,7 @@ INTERRUPTED_QUERY = "Query interrupted"  # DuckDB's error
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One command of the table.
+    """Command of the table.
 
     target: MODULE:NAME in gradebook.flows.commands, a function or the Typer app of a group of commands.
     summary: the first line of its help, repeated here so that `gradebook --help` imports no command.
@@ -52,11 +52,12 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
     ),
     "Look at results": (
         Entry("sql", "sql:sql", "Query the evaluation tables in DuckDB's SQL, read only."),
-        Entry("tables", "tables:tables", "List the tables, marts and views of a lake, or show the columns of one."),
+        Entry("tables", "sql:tables", "List the tables, marts and views of a lake, or show the columns of one."),
         Entry("runs", "runs:runs", "List the runs of a lake, newest first."),
         Entry("report", "report:report", "Write a run's report: a page, a comment or a picture."),
-        Entry("site", "site:site", "Write a lake's home page: runs, trends, reports and rubrics."),
+        Entry("site", "report:site", "Write a lake's home page: runs, trends, reports and rubrics."),
         Entry("compare", "compare:compare", "Compare two runs, or two models of one run, case by case."),
+        Entry("reference", "reference:app", "Pin the run that `--baseline reference` means."),
         Entry("noise", "noise:noise", "Measure judge noise, and how often it alone would fire a gate."),
         Entry("power", "power:power", "Compute a comparison's sample size, detectable effect or power."),
         Entry(
@@ -83,17 +84,18 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry("raters", "agreement:raters", "Compare a run's raters: agreement with the others, and who is stricter."),
         Entry("ratings", "ratings:app", "Import, list and show people's ratings."),
         Entry("agreement", "agreement:agreement", "Show agreement among raters, and between raters and judges."),
+        Entry("trust", "trust:trust", "Say whether a run's judge may be trusted, and why."),
         Entry("calibrate", "agreement:calibrate", "Correct the judge's means using people's ratings."),
-        Entry("judges", "judges:app", "List and compare judges."),
+        Entry("judges", "judges:app", "List, compare and calibrate judges."),
         Entry("outcomes", "outcomes:app", "Set outcomes in use, such as clicks or refunds, beside the scores."),
         Entry("link", "link:link", "Measure how two versions of a rubric score the same outputs."),
         Entry("anchors", "anchors:app", "Watch a judge on fixed outputs, asked again each night."),
     ),
     "Lake": (
-        Entry("versions", "version:versions", "List the versions of the tables, newest first."),
+        Entry("versions", "lake:versions", "List the versions of the tables, newest first."),
         Entry("ledger", "ledger:app", "Verify and show the ledger of paid judge replies."),
         Entry("rebuild", "rebuild:rebuild", "Rebuild a published run's score tables from its verdicts."),
-        Entry("compact", "compact:compact", "Merge a lake's small files and delete unreferenced ones."),
+        Entry("compact", "lake:compact", "Merge a lake's small files and delete unreferenced ones."),
         Entry("doctor", "doctor:doctor", "Examine a lake and the machine, and suggest fixes."),
     ),
     "Operations": (
@@ -111,8 +113,8 @@ class _LazyGroup(TyperGroup):
     """Group of the table's commands: lists names and summaries, and imports a command only when it is chosen."""
 
     def __init__(self, **settings: Any) -> None:
-        listed = {entry.name: TyperCommand(entry.name, help=entry.summary) for entry in ENTRIES.values()}
-        super().__init__(**settings | {"commands": listed})
+        commands = {entry.name: TyperCommand(entry.name, help=entry.summary) for entry in ENTRIES.values()}
+        super().__init__(**settings | {"commands": commands})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, _, rest = super().resolve_command(ctx, args)
@@ -128,19 +130,21 @@ class _LazyGroup(TyperGroup):
 def load_command(name: str) -> Any:
     """Import a command of the table; returns the click command that parses its arguments and runs it."""
     module, _, attribute = ENTRIES[name].target.partition(":")
-    found = getattr(import_module(f"gradebook.flows.commands.{module}"), attribute)
-    from gradebook.flows.commands.options import GroupedCommand, StrictCommand, with_wide
+    target = getattr(import_module(f"gradebook.flows.commands.{module}"), attribute)
+    from gradebook.flows.commands.options import GroupedCommand, StrictCommand, with_latest, with_wide
 
-    if isinstance(found, typer.Typer):
-        for each in found.registered_commands:
-            each.cls = StrictCommand
-            if each.callback:
-                each.short_help = (each.callback.__doc__ or "").partition("\n")[0]  # whole: click cuts a docstring
-                each.callback = with_wide(each.callback)
-        command: Any = get_group(found)
+    if isinstance(target, typer.Typer):
+        for registered in target.registered_commands:
+            registered.cls = StrictCommand
+            if registered.callback:
+                registered.short_help = (registered.callback.__doc__ or "").partition("\n")[
+                    0
+                ]  # whole: click cuts a docstring
+                registered.callback = with_wide(with_latest(registered.callback))
+        command: Any = get_group(target)
     else:
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(cls=GroupedCommand)(with_wide(found))
+        single.command(cls=GroupedCommand)(with_wide(with_latest(target)))
         command = get_command(single)
     command.name = name
     return command
@@ -219,8 +223,8 @@ def _end_unexpected(error: BaseException, *, has_folder: bool) -> NoReturn:
     if isinstance(error, FileNotFoundError) and not has_folder:
         _print_error(str(InputError("the working folder", "none: it was deleted", "a folder that exists")))
         sys.exit(InputError.exit_code)
-    told = without_secret_values(f"unexpected {type(error).__name__}: {error}", os.environ)
-    _print_error(f"{told} (traceback in {_write_traceback()})")
+    sentence = without_secret_values(f"unexpected {type(error).__name__}: {error}", os.environ)
+    _print_error(f"{sentence} (traceback in {_write_traceback()})")
     sys.exit(UnfinishedError.exit_code)
 
 
@@ -244,11 +248,11 @@ def _refuse_broken_text(arguments: Sequence[str], environ: Mapping[str, str]) ->
 
     Python reads such bytes as halves of characters, which no file of gradebook's, no table and no terminal can take.
     """
-    named = [(f"argument {number}", text) for number, text in enumerate(arguments, start=1)]
-    named += [(name, text) for name, text in environ.items() if name.startswith("GRADEBOOK_")]
+    texts = [(f"argument {number}", text) for number, text in enumerate(arguments, start=1)]
+    texts += [(name, text) for name, text in environ.items() if name.startswith("GRADEBOOK_")]
     with suppress(OSError):  # the folder was deleted
-        named.append(("the working folder", os.getcwd()))  # noqa: PTH109 - pathlib is not imported for it
-    for name, text in named:
+        texts.append(("the working folder", os.getcwd()))  # noqa: PTH109 - pathlib is not imported for it
+    for name, text in texts:
         try:
             text.encode()
         except UnicodeEncodeError:
@@ -269,14 +273,14 @@ def _refuse_usage(error: Any) -> NoReturn:
 
 def _print_error(sentence: str) -> None:
     """Print a sentence on stderr; control characters, for example of a file name, are escaped."""
-    shown = "".join(letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in sentence)
-    text = f"gradebook: {shown}"
+    escaped = "".join(letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in sentence)
+    text = f"gradebook: {escaped}"
     if sys.stderr.isatty():  # a terminal breaks lines within words
         from rich.text import Text
 
-        from gradebook.flows.display.wrapping import filled
+        from gradebook.flows.display.terminal import wrapped
 
-        text = filled(Text(text), shutil.get_terminal_size().columns).plain
+        text = wrapped(Text(text), shutil.get_terminal_size().columns).plain
     typer.echo(text, err=True)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from prefect import flow
 from pydantic import PositiveInt
 
-from gradebook.flows.deployment.parameters import Dollars
+from gradebook.flows.deployment.names import Dollars
 from gradebook.flows.deployment.prefect_stages import PrefectStages
 from gradebook.tasks.collecting.collect import Collected, CollectRequest
 from gradebook.tasks.collecting.collect import collect_outputs as collect

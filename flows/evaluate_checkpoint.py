@@ -11,13 +11,11 @@ from prefect.states import Completed
 from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import PositiveInt
 
-from gradebook.flows.deployment.names import GATES_NOT_MET, checkpoint_name
-from gradebook.flows.deployment.parameters import Dollars, takes_options
+from gradebook.flows.deployment.names import GATES_NOT_MET, Dollars, checkpoint_name, takes_options
 from gradebook.flows.deployment.prefect_stages import WORKER_COUNT, PrefectStages
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.judging.settings.files import is_settings_file, read_endpoint
-from gradebook.tasks.operations.checkpoint import CheckpointRequest, decide_checkpoint
-from gradebook.tasks.operations.checkpoint_gate import CheckpointDecision
+from gradebook.tasks.operations.checkpoint import CheckpointDecision, CheckpointRequest, decide_checkpoint
 from gradebook.tasks.runs.request import Use, read_request
 from gradebook.tasks.system.operator_settings import FOLDERS, is_below, read_operator_settings
 
@@ -45,7 +43,7 @@ def evaluate_checkpoint(  # noqa: PLR0913 - each is a parameter of the deploymen
     """Evaluate the outputs of one checkpoint, compare it with the last run and the best checkpoint, and decide.
 
     A decision is made once for each model, checkpoint, rubric version and content of the outputs; later flow runs read
-    the stored decision. With prompts and an endpoint the outputs are collected first.
+    the stored decision, unless it is undecided. With prompts and an endpoint the outputs are collected first.
 
     Args:
         model: the trained model, as in the column `model` of the outputs
@@ -62,7 +60,8 @@ def evaluate_checkpoint(  # noqa: PLR0913 - each is a parameter of the deploymen
     """
     request = read_request(options, datetime.now(UTC))
     if from_event:
-        refuse_foreign((request.outputs, prompts), endpoint, folders)
+        refuse_outside_paths((request.outputs, prompts), endpoint, folders)
+    stages = PrefectStages()
     decision = decide_checkpoint(
         CheckpointRequest(
             request,
@@ -76,23 +75,25 @@ def evaluate_checkpoint(  # noqa: PLR0913 - each is a parameter of the deploymen
             reference=reference,
             series=series,
         ),
-        PrefectStages(),
+        stages,
     )
+    if not decision.is_approved:
+        stages.name_outcome(f"{checkpoint_name()}: {decision.row['status'].replace('_', ' ')}")
     return Completed(name=None if decision.is_approved else GATES_NOT_MET, data=decision)
 
 
-def refuse_foreign(places: tuple[str | None, ...], endpoint: str | None, folders: list[str] | None) -> None:
-    """Raise `InputError` where an event names what its sender must not choose: a path elsewhere, or a key.
+def refuse_outside_paths(paths: tuple[str | None, ...], endpoint: str | None, folders: list[str] | None) -> None:
+    """Raise `InputError` if an event names a path outside the allowed folders, or an endpoint file with a key.
 
-    places: files, folders or globs. Whoever may send an event may not read or write the worker's other files.
+    paths: files, folders or globs. Senders of events must not reach the worker's other files.
     """
     allowed = [Path(name) for name in folders or ()] or [*read_operator_settings(os.environ).folders] or [Path.cwd()]
     roots = [os.path.realpath(folder) for folder in allowed]
     is_file = endpoint is not None and is_settings_file(endpoint, Path())
-    for place in (*places, *([endpoint] if is_file else [])):
-        if place is not None and not any(is_below(place, root) for root in roots):
-            found = f"{place!r} in an event, which lies outside {', '.join(map(str, allowed))}"
-            raise InputError("event", found, f"a path below, or another folder in `folders` or {FOLDERS}")
+    for path in (*paths, *([endpoint] if is_file else [])):
+        if path is not None and not any(is_below(path, root) for root in roots):
+            outside = f"{path!r} in an event, which lies outside {', '.join(map(str, allowed))}"
+            raise InputError("event", outside, f"a path below, or another folder in `folders` or {FOLDERS}")
     addresses = read_endpoint(endpoint or "", os.environ).asking.addresses if is_file else ()
     if any(address.key is not None or address.header_variables for address in addresses):
         raise InputError("event", f"the endpoint file {endpoint!r}, which names a key", "one without `key`")

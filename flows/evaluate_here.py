@@ -3,7 +3,7 @@
 from contextlib import nullcontext
 from pathlib import Path
 
-from gradebook.flows.deployment.in_process import Asked, asking
+from gradebook.flows.deployment.in_process import CommandRequest, with_command_request
 from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.run import LostServer, run_here
 from gradebook.rubrics.model.errors import InputError
@@ -16,7 +16,7 @@ from gradebook.tasks.runs.runner import read_runner
 from gradebook.tasks.stages.check_request import check_request, refuse_bad_start
 from gradebook.tasks.stages.open_run import is_published, refuse_taken_id
 from gradebook.tasks.stages.pipeline import complete_run, publish_evaluation
-from gradebook.tasks.stages.preview import refuse_vain_start
+from gradebook.tasks.stages.preview import refuse_failing_start
 from gradebook.tasks.stages.submit import StagesInThreads
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -34,11 +34,14 @@ def evaluate_here(
     prefect = _for_cluster(request, prefect)
     refuse_bad_start(request, checked)
     refuse_taken_id(request, checked)
-    refuse_vain_start(request, checked)
+    refuse_failing_start(request, checked)
     refuse_unusable(checked.lake)
     if checked.lake.bucket is not None:  # a key that may not write is refused before anything starts
         probe_store(checked.lake.bucket)
-    with asking(Asked(request, checked)) as here, shown_progress() if is_shown else nullcontext():
+    with (
+        with_command_request(CommandRequest(request, checked)) as here,
+        shown_progress() if is_shown else nullcontext(),
+    ):
         try:
             return run_here(
                 lambda: publish_evaluation(request, StagesInThreads(), checked),

@@ -38,9 +38,11 @@ def evaluate_nightly(
         data: folder of Parquet files to use instead of the file's
     """
     file = with_lake(read_suites(Path(suites)), lake, data)
-    night = run_night(suites, file, chosen_suites(file, only), date, PrefectStages())
+    stages = PrefectStages()
+    night = run_night(suites, file, chosen_suites(file, only), date, stages)
     if night.failed:
         raise NightUnfinished(night)  # raised, not returned: Prefect retries a flow run only after an exception
     if night.unmet:
+        stages.name_outcome(f"{nightly_name()}: gates not met")
         return Completed(name=GATES_NOT_MET, message=night.sentence, data=night)
     return Completed(message=night.sentence, data=night)

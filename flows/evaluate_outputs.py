@@ -9,9 +9,8 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from gradebook.flows.deployment.in_process import asked_here
-from gradebook.flows.deployment.names import GATES_NOT_MET, evaluation_name
-from gradebook.flows.deployment.parameters import takes_options
+from gradebook.flows.deployment.in_process import command_request
+from gradebook.flows.deployment.names import GATES_NOT_MET, evaluated_name, evaluation_name, takes_options
 from gradebook.flows.deployment.prefect_stages import WORKER_COUNT, PrefectStages
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.request import Use, read_request
@@ -29,9 +28,9 @@ def evaluate_outputs(**options: Any) -> State[RunSummary]:
 
     The flow run ends as Completed, as GatesNotMet (a state of type Completed), or as Failed.
     """
-    stages, here = PrefectStages(), asked_here()
+    stages, here = PrefectStages(), command_request()
     request = here.request if here else read_request(options, datetime.now(UTC))
     run_id = request.run_id or stages.run_id(request.trigger)
     summary = publish_evaluation(replace(request, run_id=run_id), stages, here.checked if here else None)
-    stages.name_models(summary)
+    stages.name_outcome(evaluated_name(summary))
     return Completed(name=None if summary.is_met else GATES_NOT_MET, message=summary.verdict.sentence, data=summary)

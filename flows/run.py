@@ -1,4 +1,4 @@
-"""The rule of where work runs: as a flow where Prefect has an API or is asked for, else here, without Prefect."""
+"""Choice of where work runs: as a Prefect flow if Prefect has an API or is requested, else in this process."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -8,8 +8,7 @@ from typing import Any, TypeVar, cast
 
 from gradebook.flows.display.ends import leave_threads
 from gradebook.rubrics.model.errors import UnfinishedError
-from gradebook.tasks.system.folder_settings import may_name_server, refuse_folder_settings
-from gradebook.tasks.system.prefect_blocks import read_api_url
+from gradebook.tasks.system.prefect_settings import may_name_server, read_api_url, refuse_folder_settings
 from gradebook.tasks.system.secret_values import without_password
 
 PREFECT_LOGS = (
@@ -67,7 +66,7 @@ def _choose_prefect_logs(*, is_verbose: bool) -> None:
 
 
 class LostServer(UnfinishedError):
-    """Prefect's server is gone for good; what the lake holds decides how the command ends."""
+    """Prefect's server does not come back; the command still succeeds if its run is published."""
 
 
 @contextmanager
@@ -100,5 +99,5 @@ def _server_fault(error: Exception) -> str | None:
         return f"answered HTTP {error.response.status_code}"
     if isinstance(error, httpx.HTTPError):  # judges are asked by another HTTP client
         return f"does not answer ({type(error).__name__})"
-    is_unreached = isinstance(error, RuntimeError) and any(words in str(error) for words in UNREACHED)
+    is_unreached = isinstance(error, RuntimeError) and any(text in str(error) for text in UNREACHED)
     return "does not answer" if is_unreached else None

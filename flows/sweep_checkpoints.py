@@ -57,8 +57,8 @@ def sweep_checkpoints(  # noqa: PLR0913 - a deployment's form shows each
     )
     for saved, notified in swept.undecided:
         if notified is not None:
-            words = "requested" if notified.is_new else f"requested before, now {notified.state}"
-            get_run_logger().info("%s: flow run %s, %s", saved.name, notified.flow_run_id, words)
+            state = "requested" if notified.is_new else f"requested before, now {notified.state}"
+            get_run_logger().info("%s: flow run %s, %s", saved.name, notified.flow_run_id, state)
     if swept.faults:
         raise UnfinishedError(f"{swept.sentence}; no decision possible: {'; '.join(swept.faults)}")
     get_run_logger().info("%s", swept.sentence)

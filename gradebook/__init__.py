@@ -12,6 +12,7 @@ open_lake, Lake, Difference    what is published already
 score, check, Scorer           single outputs in this process; rewards for training
 Score, CriterionScore, Feedback  what these return
 load_rubric, lint, Rubric, Criterion, Level  rubrics
+Registry, Review               rubrics of a lake by id, version and target; reviews of single targets
 GradebookError and its kinds   errors, by what a caller has to do about them
 
 flows     Prefect flows, the command line and this API
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gradebook.flows.api.evaluation import evaluate
-    from gradebook.flows.api.given import lint, load_rubric
+    from gradebook.flows.api.inputs import lint, load_rubric
     from gradebook.flows.api.published import Difference, Lake, Run, open_lake
+    from gradebook.flows.api.registry import Registry
     from gradebook.flows.api.scoring import Scorer, check, score
     from gradebook.rubrics.model.errors import (
         BudgetReached,
@@ -47,8 +49,9 @@ if TYPE_CHECKING:
     )
     from gradebook.rubrics.model.levels import Level
     from gradebook.rubrics.model.rubric import Criterion, Rubric
-    from gradebook.tasks.rewards.scored import CriterionScore, Score
+    from gradebook.tasks.rewards.outputs import CriterionScore, Score
     from gradebook.tasks.rewards.scorer import Feedback
+    from gradebook.tasks.stages.review import Review
 
 __all__ = [
     "BudgetReached",
@@ -66,6 +69,8 @@ __all__ = [
     "OutputsError",
     "QualityNotMet",
     "QueryError",
+    "Registry",
+    "Review",
     "Rubric",
     "RubricError",
     "Run",
@@ -84,13 +89,15 @@ __all__ = [
 _ERRORS = "rubrics.model.errors"
 _MODULES = {
     "flows.api.evaluation": ("evaluate",),
-    "flows.api.given": ("lint", "load_rubric"),
+    "flows.api.inputs": ("lint", "load_rubric"),
     "flows.api.published": ("Difference", "Lake", "Run", "open_lake"),
+    "flows.api.registry": ("Registry",),
     "flows.api.scoring": ("Scorer", "check", "score"),
     "rubrics.model.levels": ("Level",),
     "rubrics.model.rubric": ("Criterion", "Rubric"),
     "tasks.rewards.scorer": ("Feedback",),
-    "tasks.rewards.scored": ("CriterionScore", "Score"),
+    "tasks.stages.review": ("Review",),
+    "tasks.rewards.outputs": ("CriterionScore", "Score"),
 }
 _PLACES = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -4,7 +4,7 @@ model        rubrics and their results as data; errors
 text         YAML with line numbers, validation errors in plain words
 check_kit    what every check is built from
 schemas      JSON Schema on hostile text
-checks       deterministic checks, one package per family
+checks       deterministic checks, by family
 prompts      messages and replies of a judge
 files        rubric files: read, validated, composed, written, compared
 lint         rules for rubrics

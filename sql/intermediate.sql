@@ -1,5 +1,5 @@
 -- Columns of the intermediate models with "empty without" in their header: without rows they are made from here, as a
--- mart is from tables.sql. A test compares them with the models, and prints this file where it differs.
+-- mart is from columns.yml. A test compares them with the models, and prints this file where it differs.
 
 create table if not exists int_trees_summed (
     root varchar,

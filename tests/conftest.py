@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import random
+import re
 import shutil
 import socket
 import subprocess
@@ -33,7 +34,7 @@ pytest_plugins = ["tests.support.cpu_budget"]
 
 # No deadline: a machine that is busy fails no test. `make test-nightly` takes the other profile.
 settings.register_profile("daily", deadline=None, max_examples=20)
-settings.register_profile("nightly", deadline=None, max_examples=100)
+settings.register_profile("nightly", deadline=None, max_examples=60)
 settings.load_profile("daily")
 
 
@@ -80,6 +81,15 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     for value in callspec.params.values() if callspec else ():
         if isinstance(value, set | frozenset) and len(value) > 1 and str(value) in item.name:
             raise pytest.UsageError(f"{item.nodeid}: found a set in its name, expected a list or tuple")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """In the nightly tier, leave modules without any of its marks unread: each worker would import all of them."""
+    chosen = config.getoption("markexpr")
+    if "nightly" not in chosen or chosen.startswith("not") or not collection_path.match("test_*.py"):
+        return None
+    marks = set(re.findall(r"\w+", chosen)) - {"and", "or", "not"}
+    return None if any(mark in collection_path.read_text(encoding="utf-8") for mark in marks) else True
 
 
 @pytest.hookimpl(wrapper=True)

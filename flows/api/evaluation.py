@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gradebook.flows.api.given import outputs_path, rubric_name
+from gradebook.flows.api.inputs import outputs_path, rubric_name
 from gradebook.flows.api.published import Run, lake_uri
 from gradebook.flows.api.wording import in_parameters
 from gradebook.flows.evaluate_here import evaluate_here
 from gradebook.rubrics.model.errors import Fault, OutputsError
 from gradebook.tasks.lake.address import find_lake
-from gradebook.tasks.rubric_store.given import GivenRubric
+from gradebook.tasks.rubric_store.versions import GivenRubric
 from gradebook.tasks.runs.request import read_request
 from gradebook.tasks.system import progress as watched
 
@@ -36,6 +36,7 @@ def evaluate(  # noqa: PLR0913 - each is an option of the command
     fail_if: str | None = None,
     stop: str | None = None,
     across_judges: bool = False,
+    models: str = "common",
     gate: str = "both",
     budget_usd: float | None = None,
     ratings: str | Path | None = None,
@@ -76,9 +77,9 @@ def evaluate(  # noqa: PLR0913 - each is an option of the command
     Raises `InputError` for a wrong request, before anything is published, and `UnfinishedError` if the run can't be
     finished.
     """
-    given = dict(locals())
-    others = ("outputs", "rubric", "dataset", "progress", "prefect")  # all but these are options of the command
-    options = {name: value for name, value in given.items() if name not in others} | {
+    arguments = dict(locals())
+    not_options = ("outputs", "rubric", "dataset", "progress", "prefect")  # all but these are options of the command
+    options = {name: value for name, value in arguments.items() if name not in not_options} | {
         "lake": lake_uri(lake),
         "ratings": None if ratings is None else str(ratings),
         "allow_functions": tuple(allow_functions),
@@ -87,8 +88,8 @@ def evaluate(  # noqa: PLR0913 - each is an option of the command
     }
     with tempfile.TemporaryDirectory(prefix="gradebook-evaluate-") as folder:
         path = outputs_path(outputs, Path(folder))
-        named = {"outputs": path, "rubric": rubric_name(rubric, Path(folder))}
-        request = replace(read_request(options | named, datetime.now(UTC)), has_page=False)
+        files = {"outputs": path, "rubric": rubric_name(rubric, Path(folder))}
+        request = replace(read_request(options | files, datetime.now(UTC)), has_page=False)
         if Path(path).parent == Path(folder):
             request = replace(request, dataset=dataset or FRAME, again=AGAIN)
         elif dataset is not None:
@@ -105,8 +106,8 @@ def _without_folder(folder: str) -> Iterator[None]:
         yield
     except OutputsError as error:
         faults = tuple(
-            Fault("outputs" if each.path.startswith(folder) else each.path, each.line, each.message, each.rule)
-            for each in error.faults
+            Fault("outputs" if fault.path.startswith(folder) else fault.path, fault.line, fault.message, fault.rule)
+            for fault in error.faults
         )
         raise OutputsError(faults) from None
 

@@ -7,24 +7,24 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pyarrow as pa
 
 from gradebook.flows.api.wording import in_parameters
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.comparing.compare import Asked, compare_runs
 from gradebook.tasks.comparing.compare import Comparison as ComparedRuns
+from gradebook.tasks.comparing.compare import ComparisonOptions, compare_runs
 from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.verdict import RunVerdict, comparison_verdict
 from gradebook.tasks.lake import address
+from gradebook.tasks.lake.data_files import CHANGED, changed_newest_files
 from gradebook.tasks.lake.errors import RESTORE
-from gradebook.tasks.lake.file_digests import CHANGED, changed_newest_files
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.user_queries import run_query
 from gradebook.tasks.lake.versions import find_lake_at
-from gradebook.tasks.published.run_list import latest_run, list_runs
+from gradebook.tasks.published.runs import RunTable, list_runs, named_run, read_table
 from gradebook.tasks.published.summary import RunSummary, summarise
-from gradebook.tasks.published.tables import RunTable, read_table
-from gradebook.tasks.reporting.export.picture import run_report
+from gradebook.tasks.reporting.page import run_report
 from gradebook.tasks.system.files import write_bytes
 from gradebook.tasks.workspace.folder import usual_lake
 
@@ -62,7 +62,7 @@ class Difference:
         return self.verdict.sentence
 
     def _repr_html_(self) -> str:
-        facts = [[each.topic, each.sentence] for each in self.verdict.facts]
+        facts = [[fact.topic, fact.sentence] for fact in self.verdict.facts]
         return _html(self.verdict.sentence, ["topic", "fact"], facts)
 
 
@@ -72,17 +72,22 @@ class Run:
     def __init__(self, lake: address.Lake, run_id: str, summary: RunSummary | None = None) -> None:
         self._lake, self.run_id = lake, run_id
         if summary is not None:
-            self.__dict__["summary"] = summary
+            self.__dict__["_summary"] = summary
 
     @cached_property
-    def summary(self) -> RunSummary:
-        """Summary as `gradebook evaluate --json` prints it: verdict, scores, criteria, requirements, costs."""
+    def _summary(self) -> RunSummary:
         return summarise(self._lake, self.run_id)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Plain values as `gradebook evaluate --json` prints them: verdict, scores, criteria, requirements, costs."""
+        plain: dict[str, Any] = orjson.loads(orjson.dumps(self._summary.as_json(), default=str))
+        return plain
 
     @property
     def is_met(self) -> bool:
         """Whether every requirement that counts is met, for every model."""
-        return self.summary.is_met
+        return self._summary.is_met
 
     @property
     def scores(self) -> pa.Table:
@@ -107,7 +112,7 @@ class Run:
     def failed(self) -> pa.Table:
         """Rows of `outputs` that fail a gate or a threshold."""
         table = self.outputs
-        keep = [each is False for each in table.column("is_passed").to_pylist()]
+        keep = [is_passed is False for is_passed in table.column("is_passed").to_pylist()]
         return table.filter(pa.array(keep, pa.bool_()))
 
     def sql(self, statement: str) -> pa.Table:
@@ -120,7 +125,8 @@ class Run:
         if isinstance(other, Run) and other._lake != self._lake:
             raise InputError("other", f"a run of {other._lake.name}", f"one of {self._lake.name}")
         name = other.run_id if isinstance(other, Run) else other
-        return Difference(compare_runs(self._lake, name, self.run_id, Asked(gate=gate_rule(fail_if, require))))
+        options = ComparisonOptions(gate=gate_rule(fail_if, require))
+        return Difference(compare_runs(self._lake, named_run(self._lake, name), self.run_id, options))
 
     @in_parameters
     def report(self, path: str | Path, against: str | None = None) -> Path:
@@ -128,34 +134,34 @@ class Run:
         target = Path(path)
         if target.suffix not in FORMS:
             raise InputError("path", repr(target.name), f"a file that ends in {', '.join(FORMS)}")
-        write_bytes(target, run_report(self._lake, self.summary, FORMS[target.suffix], against))
+        write_bytes(target, run_report(self._lake, self._summary, FORMS[target.suffix], against))
         return target
 
     def to_arrow(self) -> pa.Table:
-        """One row an output: the columns of `outputs`, and a column for each criterion with its score."""
+        """Rows of `outputs`, one an output, with a column for each criterion's score."""
         table, verdicts = self.outputs, self.verdicts
-        places = {output_id: place for place, output_id in enumerate(table.column("output_id").to_pylist())}
+        rows = {output_id: row for row, output_id in enumerate(table.column("output_id").to_pylist())}
         columns: dict[str, list[float | None]] = {}
-        named = (verdicts.column(name).to_pylist() for name in ("output_id", "criterion_id", "score"))
-        for output_id, criterion_id, score in zip(*named, strict=True):
-            columns.setdefault(criterion_id, [None] * table.num_rows)[places[output_id]] = score
+        triples = (verdicts.column(name).to_pylist() for name in ("output_id", "criterion_id", "score"))
+        for output_id, criterion_id, score in zip(*triples, strict=True):
+            columns.setdefault(criterion_id, [None] * table.num_rows)[rows[output_id]] = score
         for name, scores in columns.items():
             free = name if name not in table.column_names else f"criterion.{name}"
             table = table.append_column(free, pa.array(scores, pa.float64()))
         return table
 
     def to_pandas(self) -> "pd.DataFrame":
-        """As `to_arrow`, as a frame of pandas."""
+        """Data frame of pandas with the columns of `to_arrow`."""
         frame: pd.DataFrame = self.to_arrow().to_pandas()
         return frame
 
     def __repr__(self) -> str:
-        return f"<Run {self.run_id}: {self.summary.verdict.sentence}>"
+        return f"<Run {self.run_id}: {self._summary.verdict.sentence}>"
 
     def _repr_html_(self) -> str:
         table = self.scores.select(["model", "checkpoint", "n", "mean", "ci_low", "ci_high", "pass_rate"])
         rows = [list(row.values()) for row in table.slice(0, MOST_SHOWN).to_pylist()]
-        return _html(f"{self.run_id}: {self.summary.verdict.sentence}", table.column_names, rows)
+        return _html(f"{self.run_id}: {self._summary.verdict.sentence}", table.column_names, rows)
 
 
 class Lake:
@@ -171,9 +177,9 @@ class Lake:
 
     @in_parameters
     def run(self, run_id: str | None = None) -> Run:
-        """A published run; without an id the latest one. Raises `InputError` if there is none."""
-        found = run_id or latest_run(self._lake)
-        return Run(self._lake, found, summarise(self._lake, found))
+        """A published run; without an id, or `latest`, the latest one. Raises `InputError` if there is none."""
+        latest_id = named_run(self._lake, run_id)
+        return Run(self._lake, latest_id, summarise(self._lake, latest_id))
 
     def sql(self, statement: str) -> pa.Table:
         """Rows of one reading statement, as `gradebook sql`. Raises `QueryError`."""
@@ -182,7 +188,8 @@ class Lake:
     @in_parameters
     def compare(self, run_a: str, run_b: str, fail_if: str | None = None, *, require: str | None = None) -> Difference:
         """Compare two runs, B - A, as `gradebook compare`. Raises `InputError`."""
-        return Difference(compare_runs(self._lake, run_a, run_b, Asked(gate=gate_rule(fail_if, require))))
+        a, b = (named_run(self._lake, run) for run in (run_a, run_b))
+        return Difference(compare_runs(self._lake, a, b, ComparisonOptions(gate=gate_rule(fail_if, require))))
 
     def __repr__(self) -> str:
         return f"<Lake {self._lake.name}>"
@@ -203,10 +210,10 @@ def open_lake(uri: str | None = None, data: str | None = None, at: str | None = 
 
     Warns of its newest files whose content changed since they were published. Raises `LakeError` if there is none.
     """
-    found = find_lake_at(lake_uri(uri), data, at)
-    lake = Lake(found)
+    located = find_lake_at(lake_uri(uri), data, at)
+    lake = Lake(located)
     _ = lake.runs  # refuses a lake that is not there, or is another's file
-    for path in changed_newest_files(found):
+    for path in changed_newest_files(located):
         warnings.warn(f"{path}: {CHANGED}, so figures may be wrong: {RESTORE}", stacklevel=3)  # 2: `in_parameters`
     return lake
 

@@ -1,22 +1,22 @@
-"""One output scored without a lake: score and check."""
+"""Scores of single outputs without a lake: score and check."""
 
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from gradebook.flows.api.given import load_rubric
+from gradebook.flows.api.inputs import load_rubric
 from gradebook.flows.api.wording import in_parameters, made_in_parameters
-from gradebook.rubrics.files.digest import rubric_digest
+from gradebook.rubrics.files.versions import rubric_digest
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.methods import CheckMethod, FunctionMethod
 from gradebook.rubrics.model.rubric import Criterion, Rubric
-from gradebook.tasks.rewards.scored import Score
+from gradebook.tasks.rewards.outputs import Score
 from gradebook.tasks.rewards.scorer import RubricScorer
-from gradebook.tasks.rubric_store.given import GivenRubric
+from gradebook.tasks.rubric_store.versions import GivenRubric
 
-MOST_KEPT = 32
-_kept: dict[str, RubricScorer] = {}  # of `score`, by the rubric's digest
+MOST_CACHED = 32
+_scorers: dict[str, RubricScorer] = {}  # of `score`, by the rubric's digest
 _lock = threading.Lock()
 
 
@@ -48,7 +48,7 @@ def score(output: str | Mapping[str, Any], rubric: GivenRubric, judge: str | Non
 
     Raises `InputError`.
     """
-    with _opened(load_rubric(rubric), judge) as scorer:
+    with _scorer_of(load_rubric(rubric), judge) as scorer:
         return scorer.score(output)
 
 
@@ -72,41 +72,45 @@ def check(
         raise InputError("at_least", f"{at_least:g}", "a score of 0 to 1")
     if at_least is None and not _has_requirement(loaded):
         raise InputError(loaded.id, "no pass_threshold, gate or required threshold", "one, or `at_least`")
-    with _opened(loaded, judge) as scorer:
-        found = scorer.score(output)
+    with _scorer_of(loaded, judge) as scorer:
+        scored = scorer.score(output)
     if at_least is None:
-        is_passed = found.is_passed is True
+        is_passed = scored.is_passed is True
     else:
-        is_passed = not found.failed_gates and found.score is not None and found.score >= at_least - 1e-9
+        is_passed = not scored.failed_gates and scored.score is not None and scored.score >= at_least - 1e-9
     if not is_passed:
         wanted = "" if at_least is None else f" (at_least={at_least:g})"
-        raise AssertionError(f"{loaded.id} {loaded.version}{wanted}: {found}")
-    return found
+        raise AssertionError(f"{loaded.id} {loaded.version}{wanted}: {scored}")
+    return scored
 
 
 def _has_requirement(rubric: Rubric) -> bool:
-    return rubric.pass_threshold is not None or rubric.require_thresholds or any(each.gate for each in rubric.criteria)
+    return (
+        rubric.pass_threshold is not None
+        or rubric.require_thresholds
+        or any(criterion.gate for criterion in rubric.criteria)
+    )
 
 
 @contextmanager
-def _opened(rubric: Rubric, judge: str | None) -> Iterator[RubricScorer]:
-    """A scorer while the block runs; one of checks alone is kept for later calls with the same rubric."""
-    is_kept = judge is None and not any(_holds_more(each) for each in rubric.criteria)
-    if not is_kept:
+def _scorer_of(rubric: Rubric, judge: str | None) -> Iterator[RubricScorer]:
+    """Scorer while the block runs; a stateless one is cached for later calls with the same rubric."""
+    is_reusable = judge is None and not any(_is_stateful(criterion) for criterion in rubric.criteria)
+    if not is_reusable:
         with RubricScorer(rubric, judge) as scorer:
             yield scorer
         return
     digest = rubric_digest(rubric)
     with _lock:
-        if digest not in _kept:
-            if len(_kept) >= MOST_KEPT:
-                _kept.clear()
-            _kept[digest] = RubricScorer(rubric)
-        kept = _kept[digest]
-    yield kept
+        if digest not in _scorers:
+            if len(_scorers) >= MOST_CACHED:
+                _scorers.clear()
+            _scorers[digest] = RubricScorer(rubric)
+        reused = _scorers[digest]
+    yield reused
 
 
-def _holds_more(criterion: Criterion) -> bool:
-    """Whether a criterion needs processes of its own, or a file that may change."""
+def _is_stateful(criterion: Criterion) -> bool:
+    """Whether a criterion needs its own processes, or a file that may change."""
     method = criterion.method
     return isinstance(method, FunctionMethod) or (isinstance(method, CheckMethod) and method.folder is not None)

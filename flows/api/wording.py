@@ -1,4 +1,4 @@
-"""Errors in the words of a Python caller: the parameter `budget_usd` in place of the option `--budget-usd`."""
+"""Errors for a Python caller: they name the parameter `budget_usd` in place of the option `--budget-usd`."""
 
 import re
 from collections.abc import Callable
@@ -20,9 +20,9 @@ def in_parameters(function: Callable[Given, Returned]) -> Callable[Given, Return
     """Decorate a public function: the errors of gradebook that it raises name parameters."""
 
     @wraps(function)
-    def call(*values: Given.args, **named: Given.kwargs) -> Returned:
+    def call(*values: Given.args, **keywords: Given.kwargs) -> Returned:
         try:
-            return function(*values, **named)
+            return function(*values, **keywords)
         except GradebookError as error:
             error.args = _worded(error.args)
             for name, value in vars(error).items():
@@ -40,13 +40,16 @@ def made_in_parameters(kind: type[Made]) -> type[Made]:
 
 def _worded(value: Any) -> Any:
     if isinstance(value, str):
-        parts = value.split("`")  # every second one is in backticks: a whole command keeps its options
-        return "`".join(part if place % 2 and " --" in part else _parameters(part) for place, part in enumerate(parts))
+        segments = value.split("`")  # every second one is in backticks: a whole command keeps its options
+        return "`".join(
+            segment if index % 2 and " --" in segment else _parameters(segment)
+            for index, segment in enumerate(segments)
+        )
     if isinstance(value, tuple):
         return tuple(map(_worded, value))
     return replace(value, message=_worded(value.message)) if isinstance(value, Fault) else value
 
 
 def _parameters(text: str) -> str:
-    text = _MAP.sub(lambda found: f"column_map={{{found[1]!r}: {found[2]!r}}}", text)
-    return _OPTION.sub(lambda found: _NAMES.get(found[1], found[1].replace("-", "_")), text)
+    text = _MAP.sub(lambda match: f"column_map={{{match[1]!r}: {match[2]!r}}}", text)
+    return _OPTION.sub(lambda match: _NAMES.get(match[1], match[1].replace("-", "_")), text)

@@ -3,7 +3,5 @@
 flows.cli imports a module only when one of its commands is chosen, so modules import at the top. Slow libraries that
 only one command or output format of a module needs are imported inside a function.
 
-completion  names that the shell completes
-sql_shell   interactive shell of `gradebook sql`
-options     options that several commands share, exit codes, and printing of JSON
+options  options that several commands share, their completion, exit codes, and printing of JSON
 """

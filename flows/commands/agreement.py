@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from gradebook.flows.commands.completion import complete_criterion, complete_run
 from gradebook.flows.commands.options import (
     DEFAULT_LAKE,
     AtOption,
@@ -13,16 +12,18 @@ from gradebook.flows.commands.options import (
     JsonOption,
     LakeOption,
     PrefectOption,
+    complete_criterion,
+    complete_run,
     print_json,
 )
 from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.agreement import show_agreement, show_calibration, show_raters
-from gradebook.flows.display.terminal import people
+from gradebook.flows.display.terminal import stdout
 from gradebook.flows.run import run_here
 from gradebook.tasks.agreement.calibration import calibrate_run
 from gradebook.tasks.agreement.published_run import measure_run
 from gradebook.tasks.agreement.raters import compare_raters
-from gradebook.tasks.published.run_list import latest_run
+from gradebook.tasks.published.runs import latest_run
 
 
 class By(StrEnum):
@@ -63,11 +64,11 @@ def agreement(  # noqa: PLR0913 - each is an option
     gradebook agreement --rubric support_reply --criterion tone --json
     gradebook agreement --at 2026-11-01
     """
-    found = measure_run(read_lake(lake, data, at), run, rubric_id=rubric, criterion_id=criterion)
+    measured = measure_run(read_lake(lake, data, at), run, rubric_id=rubric, criterion_id=criterion)
     if as_json:
-        print_json(found.as_json())
+        print_json(measured.as_json())
     else:
-        show_agreement(found, None if by is None else by.value, is_full=criterion is not None)
+        show_agreement(measured, None if by is None else by.value, is_full=criterion is not None)
 
 
 def raters(  # noqa: PLR0913 - each is an option
@@ -96,11 +97,13 @@ def raters(  # noqa: PLR0913 - each is an option
     gradebook raters --criterion tone --json
     gradebook raters --labels --json
     """
-    found = compare_raters(read_lake(lake, data, at), run, criterion_id=criterion, has_pairs=pairs, has_labels=labels)
+    comparison = compare_raters(
+        read_lake(lake, data, at), run, criterion_id=criterion, has_pairs=pairs, has_labels=labels
+    )
     if as_json:
-        print_json(found.as_json())
+        print_json(comparison.as_json())
     else:
-        show_raters(found)
+        show_raters(comparison)
 
 
 def calibrate(  # noqa: PLR0913 - each is an option
@@ -127,15 +130,15 @@ def calibrate(  # noqa: PLR0913 - each is an option
     """
     found_lake = read_lake(lake, data, at)
     run_id = run or latest_run(found_lake)
-    found = run_here(
+    calibration = run_here(
         lambda: calibrate_run(found_lake, run_id, criterion_id=criterion, next_count=rate_next),
         "calibrate_judge:calibrate_judge",
         {"run_id": run_id, "criterion": criterion, "rate_next": rate_next, "at": at, "lake": lake, "data": data},
         prefect=prefect,
     )
     if as_json:
-        print_json(found.as_json())
+        print_json(calibration.as_json())
     else:
-        show_calibration(found)
-        if rate_next and not found.next_outputs:
-            people.print("no output is left to rate")
+        show_calibration(calibration)
+        if rate_next and not calibration.next_outputs:
+            stdout.print("no output is left to rate")

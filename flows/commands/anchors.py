@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from gradebook.flows.commands.completion import complete_run
 from gradebook.flows.commands.options import (
     DEFAULT_LAKE,
     DONE,
@@ -13,17 +12,25 @@ from gradebook.flows.commands.options import (
     DataOption,
     JsonOption,
     LakeOption,
+    complete_run,
     option_of,
     print_json,
     read_date,
 )
 from gradebook.flows.display.progress_bars import shown_progress
-from gradebook.flows.display.terminal import notes, plain, say, show_rows
-from gradebook.rubrics.model.counts import counted
+from gradebook.flows.display.terminal import plain, say, show_rows, stderr
+from gradebook.rubrics.text.wording import counted, difference_interval_words, price_words, signed_words
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.operations.anchors import ALPHA, PER_NIGHT, REFERENCE
-from gradebook.tasks.system.number_format import difference_interval_words, price_words, signed_words
+from gradebook.tasks.operations.anchors import (
+    ALPHA,
+    PER_NIGHT,
+    REFERENCE,
+    AnchorChoice,
+    WatchRequest,
+    list_anchors,
+    make_anchors,
+)
 from gradebook.tasks.system.shell import shell_line
 
 app = typer.Typer(
@@ -52,21 +59,19 @@ def make(  # noqa: PLR0913 - each is an option
     gradebook anchors make 20261101-020000-a1b2c3 --n 100 --rated \\
         --stratify criterion,level --name release
     """
-    from gradebook.tasks.operations.anchors import AnchorChoice, make_anchors
-
     strata = tuple(word.strip() for word in stratify.split(",")) if stratify else ()
-    found = find_lake(lake, data)
-    made = make_anchors(found, AnchorChoice(run, n, name, rated, strata), datetime.now(UTC))
+    found_lake = find_lake(lake, data)
+    made = make_anchors(found_lake, AnchorChoice(run, n, name, rated, strata), datetime.now(UTC))
     if as_json:
         print_json(made)
         return
     rated_words = f", {made['rated_count']:,} rated by people" if made["rated_count"] else ""
     counts = f"{counted(made['output_count'], 'output')}, {counted(made['anchor_count'], 'anchor')}"
     say(f"{made['anchor_set']}: {counts}{rated_words}")
-    command = shell_line(("gradebook", "anchors", "ask", made["anchor_set"], *found.words()))
+    command = shell_line(("gradebook", "anchors", "ask", made["anchor_set"], *found_lake.words()))
     count = counted(made["output_count"] * made["criterion_count"] * REFERENCE, "question")
     sentence = f"the first night asks one judge {count}; their price:"
-    notes.print(f"{sentence}\n  {plain(command)} --judge MODEL --dry-run", markup=False, soft_wrap=True)
+    stderr.print(f"{sentence}\n  {plain(command)} --judge MODEL --dry-run", markup=False, soft_wrap=True)
 
 
 @app.command("list")
@@ -76,14 +81,12 @@ def list_sets(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json:
     \b
     gradebook anchors list
     """
-    from gradebook.tasks.operations.anchors import list_anchors
-
     rows = list_anchors(find_lake(lake, data))
     if as_json:
         print_json({"anchors": list(rows)})
         return
     if not rows:
-        notes.print("no anchors yet; `gradebook anchors make RUN` makes a set of them")
+        stderr.print("no anchors yet; `gradebook anchors make RUN` makes a set of them")
         return
     headings = ("set", "outputs", "anchors", "rated", "rubric", "run", "last night", "state")
     show_rows(headings, [_set_cells(row) for row in rows])
@@ -118,22 +121,21 @@ def ask(  # noqa: PLR0913 - each is an option
 
     Exit: 0 no alarm, 1 the judge changed, 2 bad input, 3 the judge did not answer or the budget is reached.
     """
-    from gradebook.tasks.operations.anchors import WatchRequest
     from gradebook.tasks.operations.sentinel import price_watch, watch_judge
 
     now = datetime.now(UTC)
     day = now.astimezone().date() if night is None else read_date(night)
     request = WatchRequest(anchor_set, judge, day, per_night, reference, alpha, budget_usd)
-    found = find_lake(lake, data)
+    found_lake = find_lake(lake, data)
     if dry_run:
-        price = price_watch(found, request)
+        price = price_watch(found_lake, request)
         if as_json:
             print_json(price)
         else:
             say(f"{counted(price['question_count'], 'question')}, about {price_words(price['cost_usd'])}")
         return
     with shown_progress():
-        watch = watch_judge(found, request, now)
+        watch = watch_judge(found_lake, request, now)
     if as_json:
         print_json(watch.as_json())
     else:

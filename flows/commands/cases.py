@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,50 +15,49 @@ from gradebook.flows.commands.options import (
     option_of,
     print_json,
 )
-from gradebook.flows.display.terminal import notes, say, show
-from gradebook.rubrics.model.counts import counted
-from gradebook.rubrics.statistics.case_shares import ColumnDistance, StratumShare
-from gradebook.rubrics.statistics.chance import is_significant
+from gradebook.flows.display.terminal import say, show, stderr
+from gradebook.rubrics.statistics.significance import is_significant
+from gradebook.rubrics.statistics.suite import ColumnDistance, StratumShare
 from gradebook.rubrics.text.tables import Cells, table_from
+from gradebook.rubrics.text.wording import counted, interval_words, p_words, price_words, rate_words, score_words
 from gradebook.tasks.lake.address import find_lake
-from gradebook.tasks.operations.case_coverage import Coverage
+from gradebook.tasks.operations.suite_cases import Coverage, CoverageRequest, measure_coverage, read_sides, suite_items
 from gradebook.tasks.runs.request import read_column_map
-from gradebook.tasks.system.number_format import interval_words, p_words, price_words, rate_words, score_words
 
 MOST_ROWS = 20
 
 
-def show_coverage(found: Coverage, *, is_whole: bool = False) -> None:
+def show_coverage(measured: Coverage, *, is_whole: bool = False) -> None:
     """Print the distance, the strata, missing ones first, and the columns. is_whole: all strata."""
     say(
-        f"suite: {counted(found.suite_count, 'case')}; traffic: {counted(found.traffic_count, 'case')}",
-        f"distance {score_words(found.distance)}, {score_words(found.by_chance)} by chance: share of cases in other "
-        f"strata, a mean over {counted(len(found.columns), 'column')}",
-        _missing_words(found),
+        f"suite: {counted(measured.suite_count, 'case')}; traffic: {counted(measured.traffic_count, 'case')}",
+        f"distance {score_words(measured.distance)}, {score_words(measured.by_chance)} by chance: share of cases in "
+        f"other strata, a mean over {counted(len(measured.columns), 'column')}",
+        _missing_words(measured),
     )
-    rows = found.strata if is_whole else found.strata[:MOST_ROWS]
+    rows = measured.strata if is_whole else measured.strata[:MOST_ROWS]
     caption = "strata, those that the suite lacks first; difference: suite - traffic, in percentage points"
-    beyond = [place for place, row in enumerate(rows) if is_significant(row.p_adjusted)]
+    beyond = [index for index, row in enumerate(rows) if is_significant(row.p_adjusted)]
     show(table_from(caption, {"stratum": lambda row: f"{row.column} {row.stratum}"}, _STRATUM, rows), bold=beyond)
-    if len(found.strata) > len(rows):
-        say(f"and {len(found.strata) - len(rows):,} more: --all shows them")
-    columns = sorted(found.columns, key=lambda each: each.by_chance - each.distance)
-    show(table_from("distance by column", {"column": lambda each: each.column}, _COLUMN, columns))
+    if len(measured.strata) > len(rows):
+        say(f"and {len(measured.strata) - len(rows):,} more: --all shows them")
+    columns = sorted(measured.columns, key=lambda column: column.by_chance - column.distance)
+    show(table_from("distance by column", {"column": lambda column: column.column}, _COLUMN, columns))
     say(
         "bold: beyond chance; p of strata is adjusted for all of them (Benjamini and Hochberg), that of columns is not",
-        *(f"note: {note}" for note in found.notes),
+        *(f"note: {note}" for note in measured.notes),
     )
 
 
-def _missing_words(found: Coverage) -> str:
-    missing = found.missing
+def _missing_words(measured: Coverage) -> str:
+    missing = measured.missing
     beyond = [row for row in missing if is_significant(row.p_adjusted)]
     if not missing:
         return "the suite has every stratum of the traffic"
-    words = (
+    sentence = (
         f"the suite lacks {counted(len(missing), 'stratum', 'strata')} of the traffic, {len(beyond):,} beyond chance"
     )
-    return f"{words}: {', '.join(f'{row.column} {row.stratum}' for row in beyond[:5])}" if beyond else words
+    return f"{sentence}: {', '.join(f'{row.column} {row.stratum}' for row in beyond[:5])}" if beyond else sentence
 
 
 def _points(difference: float | None) -> str:
@@ -74,12 +73,24 @@ _STRATUM: Cells[StratumShare] = {
     "p": lambda row: p_words(row.p_adjusted),
 }
 _COLUMN: Cells[ColumnDistance] = {
-    "distance": lambda each: score_words(each.distance),
-    "by chance": lambda each: score_words(each.by_chance),
-    "p": lambda each: p_words(each.p),
+    "distance": lambda row: score_words(row.distance),
+    "by chance": lambda row: score_words(row.by_chance),
+    "p": lambda row: p_words(row.p),
 }
 
-app = typer.Typer(help="Compare the cases of a suite with real usage.", no_args_is_help=True, rich_markup_mode=None)
+_ITEM: Cells[Any] = {
+    "mean": lambda row: score_words(row.mean),
+    "discrimination": lambda row: score_words(row.discrimination),
+    "95% interval": lambda row: interval_words(row.low, row.high),
+    "p": lambda row: p_words(row.p_adjusted),
+    "share": lambda row: rate_words(row.share),
+}
+
+app = typer.Typer(
+    help="Compare the cases of a suite with real usage.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 SUITES = (".yaml", ".yml")
 
@@ -118,29 +129,63 @@ def coverage(  # noqa: PLR0913 - each is an option
 
     Exit: 0 done, 2 bad input, 3 the embedder did not answer or the budget is reached.
     """
-    from gradebook.flows.commands.cases import show_coverage
-    from gradebook.tasks.operations.case_coverage import CoverageRequest, measure_coverage, read_sides
-
-    request = CoverageRequest(_places(suite, only), against, read_column_map(column_map or []), embedder, budget_usd)
+    request = CoverageRequest(
+        _case_files(suite, only), against, read_column_map(column_map or []), embedder, budget_usd
+    )
     found_lake = find_lake(lake, data)
     sides = read_sides(found_lake, request)
     plan = sides.plan
     counts = (len(plan.wanted), plan.request_count, plan.cost_usd) if plan else (0, 0, 0.0)
     price = dict(zip(("text_count", "request_count", "cost_usd"), counts, strict=True))
-    words = f"{counted(counts[0], 'text')} to embed, about {price_words(counts[2])}"
+    sentence = f"{counted(counts[0], 'text')} to embed, about {price_words(counts[2])}"
     if dry_run:
-        print_json(price) if as_json else say(words)
+        print_json(price) if as_json else say(sentence)
         return
     if counts[0]:
-        notes.print(words, markup=False)
-    found = measure_coverage(found_lake, request, sides)
+        stderr.print(sentence, markup=False)
+    measured = measure_coverage(found_lake, request, sides)
     if as_json:
-        print_json(found.as_json() | {"embedding": price})
+        print_json(measured.as_json() | {"embedding": price})
     else:
-        show_coverage(found, is_whole=show_all)
+        show_coverage(measured, is_whole=show_all)
 
 
-def _places(suite: str, only: list[str] | None) -> list[str]:
+@app.command("items")
+def items(
+    suite: Annotated[str, typer.Argument(help="a suite, or a rubric, with published runs of five models or more")],
+    show_all: Annotated[bool, typer.Option("--all", help="show every case, in place of 20")] = False,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show which cases and criteria tell better models from worse ones, over past runs.
+
+    Discrimination is the correlation of a case's score with that of all other cases, over the last run of each model
+    and checkpoint. Cases with a negative one are failed by better models: read them, their reference or criterion may
+    be wrong.
+
+    \b
+    gradebook cases items support
+
+    Exit: 0 done, 2 bad input.
+    """
+    discrimination = suite_items(find_lake(lake, data), suite)
+    if as_json:
+        print_json(discrimination.as_json())
+        return
+    say(f"over {counted(discrimination.model_count, 'model or checkpoint', 'models and checkpoints')}")
+    for kind, head in (("criterion", "criteria"), ("case", "cases, the lowest discrimination first")):
+        rows = [row for row in discrimination.items if row.kind == kind]
+        if not rows:
+            continue
+        listed = rows if show_all else rows[:MOST_ROWS]
+        show(table_from(head, {kind: lambda row: row.name}, _ITEM, listed))
+        if len(rows) > len(listed):
+            say(f"and {len(rows) - len(listed):,} more: --all shows them")
+    say(*(f"{note}." for note in discrimination.notes))
+
+
+def _case_files(suite: str, only: list[str] | None) -> list[str]:
     """Files of the cases; of a suites file, those of its suites tonight."""
     if not suite.endswith(SUITES):
         return [suite]
@@ -149,4 +194,4 @@ def _places(suite: str, only: list[str] | None) -> list[str]:
     now = datetime.now(UTC)
     night = now.astimezone().date()
     suites = chosen_suites(read_suites(Path(suite)), only)
-    return [suite_request(each, night, now, lake=None, data=None, budget_usd=None).outputs for each in suites]
+    return [suite_request(chosen, night, now, lake=None, data=None, budget_usd=None).outputs for chosen in suites]

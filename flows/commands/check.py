@@ -15,11 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from gradebook.flows.commands.options import DONE, NOT_MET, JsonOption, print_json
-from gradebook.flows.display.terminal import notes, people, plain
-from gradebook.rubrics.checks.describing import describe_check
-from gradebook.rubrics.checks.registry import check_names, families, find_check
+from gradebook.flows.display.terminal import plain, stderr, stdout
+from gradebook.rubrics.checks.registry import check_names, describe_check, families, find_check
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.scoring.try_check import Tried, known_check, read_metadata, read_setting_words, try_check
+from gradebook.tasks.scoring.try_check import CheckTrial, known_check, read_metadata, read_setting_words, try_check
 
 VERDICTS = {True: "pass", False: "fail", None: "unscored"}
 
@@ -27,42 +26,42 @@ VERDICTS = {True: "pass", False: "fail", None: "unscored"}
 def show_checks(listed: Sequence[Mapping[str, Any]]) -> None:
     """Print one line for each check under its family's title."""
     for title, checks in groupby(listed, key=lambda check: check["family"]):
-        people.print(f"[bold]{title}[/]")
+        stdout.print(f"[bold]{title}[/]")
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(no_wrap=True)
         table.add_column()
         for check in checks:
             table.add_row(f"  {check['name']}", Text(check["summary"]))
-        people.print(table)
+        stdout.print(table)
     if not listed:
-        notes.print("no check fits; `gradebook checks list` shows them all")
+        stderr.print("no check fits; `gradebook checks list` shows them all")
 
 
 def show_check(check: Mapping[str, Any]) -> None:
     """Print a check's summary, details, settings and examples."""
-    people.print(Text(check["name"], "bold"))
-    people.print(Text(check["summary"]))
+    stdout.print(Text(check["name"], "bold"))
+    stdout.print(Text(check["summary"]))
     if check["details"]:
-        people.print(Text(_joined_lines(check["details"])))
-    people.print()
+        stdout.print(Text(_joined_lines(check["details"])))
+    stdout.print()
     table = Table("setting", "default", "meaning", box=None, pad_edge=False)
     for setting in check["settings"]:
         table.add_row(setting["name"], Text(setting["default"]), Text(setting["meaning"]))
-    people.print(table if check["settings"] else "no settings")
-    people.print()
+    stdout.print(table if check["settings"] else "no settings")
+    stdout.print()
     for example in check["examples"]:
         settings = f"{_json(example['settings'])} " if example["settings"] else ""
         row = {key: value for key, value in example.items() if key not in ("settings", "is_passed")}
-        people.print(f"{VERDICTS[example['is_passed']]:8}", Text(f"{settings}over {_json(row)}"))
-    people.print()
-    people.print(Text(f"reads {', '.join(check['columns'])}; cost {check['cost']}"))
+        stdout.print(f"{VERDICTS[example['is_passed']]:8}", Text(f"{settings}over {_json(row)}"))
+    stdout.print()
+    stdout.print(Text(f"reads {', '.join(check['columns'])}; cost {check['cost']}"))
 
 
-def show_tried(tried: Tried) -> None:
+def show_tried(tried: CheckTrial) -> None:
     """Print the verdict and its evidence on one line."""
-    found = tried.reason if tried.is_passed is None else tried.evidence
+    detail = tried.reason if tried.is_passed is None else tried.evidence
     level = f" ({tried.level_id})" if tried.level_id else ""
-    typer.echo(f"{VERDICTS[tried.is_passed]}{level}" + (f": {plain(found)}" if found else ""))
+    typer.echo(f"{VERDICTS[tried.is_passed]}{level}" + (f": {plain(detail)}" if detail else ""))
 
 
 def _joined_lines(text: str) -> str:
@@ -167,16 +166,16 @@ def try_out(  # noqa: PLR0913 - each is an option
 
 
 def _read_output(output: str | None, text: str | None, file: Path | None) -> str:
-    given = [each for each in (output, text, file) if each is not None]
-    if len(given) > 1:
+    sources = [source for source in (output, text, file) if source is not None]
+    if len(sources) > 1:
         raise InputError("checks try", "several outputs", "one: an argument, --text or --file")
     if output is not None and os.path.isfile(output):  # noqa: PTH113 - Path raises where a name is too long
         raise InputError("checks try", f"the name of a file, {output}", "--file to check its text, or --text its name")
     if file is None:
-        piped = "" if given or sys.stdin.isatty() else sys.stdin.read()
-        if not given and not piped:
+        piped = "" if sources or sys.stdin.isatty() else sys.stdin.read()
+        if not sources and not piped:
             raise InputError("checks try", "no output to check", "one: an argument, --text, --file or a pipe")
-        return piped or (sys.stdin.read() if given[0] == "-" else str(given[0]))
+        return piped or (sys.stdin.read() if sources[0] == "-" else str(sources[0]))
     try:
         return file.read_bytes().decode()
     except UnicodeDecodeError as error:

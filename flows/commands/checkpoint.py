@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -25,35 +26,36 @@ from gradebook.flows.deployment.notify import DEPLOYMENT
 from gradebook.flows.deployment.sweep import SweepRequest, Swept, sweep_saved
 from gradebook.flows.display.comparison import show_run_comparison
 from gradebook.flows.display.progress_bars import shown_progress
-from gradebook.flows.display.terminal import filled_columns, notes, people, plain, say, show_rows
+from gradebook.flows.display.terminal import filled_columns, plain, say, show_rows, stderr, stdout
 from gradebook.flows.run import run_here
 from gradebook.rubrics.model.errors import GradebookError, InputError
 from gradebook.rubrics.text.plain_words import unknown_word
+from gradebook.rubrics.text.wording import difference_interval_words, score_words, signed_words
 from gradebook.tasks.lake.address import find_lake
-from gradebook.tasks.operations.checkpoint import CheckpointRequest, decide_checkpoint
+from gradebook.tasks.operations.checkpoint import CheckpointDecision, CheckpointRequest, decide_checkpoint
 from gradebook.tasks.operations.checkpoint_decisions import list_checkpoints
-from gradebook.tasks.operations.checkpoint_gate import CheckpointDecision
 from gradebook.tasks.runs.request import Use, json_values, options_of, read_column_map, read_request
 from gradebook.tasks.stages.submit import StagesInThreads
-from gradebook.tasks.system.number_format import difference_interval_words, score_words, signed_words
+from gradebook.tasks.workspace.folder import RunFolder, report_url
 
 
 def show_decision(decision: CheckpointDecision) -> None:
     """Print the decision with its reasons, then the comparisons with the last run and the best checkpoint."""
-    row, colour = decision.row, "green" if decision.is_approved else "red"
+    row, colour = decision.row, "green" if decision.is_approved else "yellow" if decision.is_undecided else "red"
     status = row["status"].replace("_", " ")
-    people.print(f"[bold {colour}]{escape(plain(row['model']))} @ {escape(plain(row['checkpoint']))}: {status}[/]")
+    stdout.print(f"[bold {colour}]{escape(plain(row['model']))} @ {escape(plain(row['checkpoint']))}: {status}[/]")
     for reason in row["reasons"]:
-        people.print(f"- {escape(plain(reason))}")
+        stdout.print(f"- {escape(plain(reason))}")
     rubric = f"{row['rubric_id']} {row['rubric_version']}"
-    people.print(f"mean {score_words(row['mean'])} by {escape(plain(rubric))}, run {row['run_id']}")
+    stdout.print(f"mean {score_words(row['mean'])} by {escape(plain(rubric))}, run {row['run_id']}")
     if not decision.is_new:
-        people.print("decided earlier; nothing was evaluated again")
+        stdout.print("decided earlier; nothing was evaluated again")
     if decision.note:
-        people.print(escape(plain(decision.note)))
+        stdout.print(escape(plain(decision.note)))
     for comparison in filter(None, (decision.latest, decision.best if decision.best is not decision.latest else None)):
         show_run_comparison(comparison)
-    people.print(f"report {escape(plain(decision.report))}", soft_wrap=True)
+    report = report_url(RunFolder(Path(decision.report).parent))
+    stdout.print(f"report {escape(plain(report))}", soft_wrap=True)
 
 
 _NAMING = 4  # columns that name a checkpoint; those of its flow run may be empty
@@ -90,7 +92,8 @@ def checkpoint(  # noqa: PLR0913 - each is an option
     """Evaluate a training checkpoint, and approve it or not.
 
     Its outputs are scored, and compared with the last run and the best checkpoint so far. A decision is made once for
-    each model, checkpoint, rubric version and content of the outputs; the same command again shows it.
+    each model, checkpoint, rubric version and content of the outputs; the same command again shows it. Where a rule
+    can't be checked the checkpoint is undecided, and the same command decides again.
 
     \b
     gradebook checkpoint outputs/step-1200.jsonl --model support --step 1200 \\
@@ -99,9 +102,9 @@ def checkpoint(  # noqa: PLR0913 - each is an option
         --checkpoint sft-2 --rubric general_answer --judge gpt-4o-mini \\
         --require "not_worse_by(0.02)" --json
 
-    Exit: 0 approved, 1 needs a revision, 2 bad input, 3 not finished.
+    Exit: 0 approved, 1 needs a revision or undecided, 2 bad input, 3 not finished.
     """
-    asked = CheckpointRequest(
+    request = CheckpointRequest(
         read_request(options, datetime.now(UTC)),
         model,
         name,
@@ -114,7 +117,7 @@ def checkpoint(  # noqa: PLR0913 - each is an option
         series=series,
     )
     with shown_progress():
-        decision = _decide(asked, prefect=prefect)
+        decision = _decide(request, prefect=prefect)
     if as_json:
         print_json(decision.as_json())
     else:
@@ -122,12 +125,12 @@ def checkpoint(  # noqa: PLR0913 - each is an option
     raise typer.Exit(DONE if decision.is_approved else NOT_MET)
 
 
-def _decide(asked: CheckpointRequest, *, prefect: bool | None) -> CheckpointDecision:
-    named = {each.name: getattr(asked, each.name) for each in fields(asked) if each.name != "evaluation"}
+def _decide(request: CheckpointRequest, *, prefect: bool | None) -> CheckpointDecision:
+    parameters = {field.name: getattr(request, field.name) for field in fields(request) if field.name != "evaluation"}
     return run_here(
-        lambda: decide_checkpoint(asked, StagesInThreads()),
+        lambda: decide_checkpoint(request, StagesInThreads()),
         "evaluate_checkpoint:evaluate_checkpoint",
-        json_values(asked.evaluation, Use.CHECKPOINT_FLOW) | named,
+        json_values(request.evaluation, Use.CHECKPOINT_FLOW) | parameters,
         prefect=prefect,
     )
 
@@ -201,7 +204,7 @@ def sweep(  # noqa: PLR0913 - each is an option
     else:
         _show_sweep(swept, is_asking=is_notifying or is_evaluating)
         for end in ends:
-            show_decision(end) if isinstance(end, CheckpointDecision) else people.print(f"[red]{escape(plain(end))}[/]")
+            show_decision(end) if isinstance(end, CheckpointDecision) else stdout.print(f"[red]{escape(plain(end))}[/]")
     if any(isinstance(end, str) for end in ends):
         raise typer.Exit(NOT_FINISHED)
     if swept.faults:
@@ -240,31 +243,31 @@ def checkpoints(
         for row in rows
     )
     if not rows:
-        notes.print("no checkpoint has a decision yet; `gradebook sweep` finds those without")
+        stderr.print("no checkpoint has a decision yet; `gradebook sweep` finds those without")
         return
-    words = ("run", "mean", "to the best", "95% interval", "rubric", "decided", "reason")
-    show_rows(("model", "checkpoint", "status", *words), cells)
+    more_headings = ("run", "mean", "to the best", "95% interval", "rubric", "decided", "reason")
+    show_rows(("model", "checkpoint", "status", *more_headings), cells)
 
 
 def _evaluate_all(swept: Swept, request: SweepRequest, *, prefect: bool | None) -> tuple[CheckpointDecision | str, ...]:
-    """Decide about each checkpoint in turn, the other ones too where one can't be: then its fault, in words.
+    """Decide about each checkpoint in turn; returns a decision or a fault for each.
 
     Raises `InputError` for a parameter that is no option of `gradebook checkpoint`.
     """
-    known = {option.name for option in options_of(Use.CHECKPOINT_FLOW)} - {"outputs", "rubric", "lake", "data"}
-    if unknown := sorted(request.parameters.keys() - known):
-        raise InputError("--param", repr(unknown[0]), unknown_word(unknown[0], sorted(known)))
-    places = {"rubric": request.rubric, "lake": request.lake, "data": request.data}
+    option_names = {option.name for option in options_of(Use.CHECKPOINT_FLOW)} - {"outputs", "rubric", "lake", "data"}
+    if unknown := sorted(request.parameters.keys() - option_names):
+        raise InputError("--param", repr(unknown[0]), unknown_word(unknown[0], sorted(option_names)))
+    location = {"rubric": request.rubric, "lake": request.lake, "data": request.data}
     ends: list[CheckpointDecision | str] = []
     with shown_progress():
         for saved, _ in swept.undecided:
             if saved.fault is not None:
                 continue
-            options = {"column_map": request.column_map, **request.parameters, **places, "outputs": saved.outputs}
+            options = {"column_map": request.column_map, **request.parameters, **location, "outputs": saved.outputs}
             evaluation = read_request(options, datetime.now(UTC))
             try:
-                asked = CheckpointRequest(evaluation, saved.model, saved.checkpoint, saved.step)
-                ends.append(_decide(asked, prefect=prefect))
+                checkpoint_request = CheckpointRequest(evaluation, saved.model, saved.checkpoint, saved.step)
+                ends.append(_decide(checkpoint_request, prefect=prefect))
             except GradebookError as error:
                 ends.append(f"{saved.name}: {error}")
     return tuple(ends)
@@ -280,4 +283,4 @@ def _show_sweep(swept: Swept, *, is_asking: bool) -> None:
         show_rows(*filled_columns(headings, cells, _NAMING))
     say(swept.sentence)
     if swept.undecided and not is_asking:
-        notes.print("the same command with --evaluate decides about them here, with --notify on a Prefect server")
+        stderr.print("the same command with --evaluate decides about them here, with --notify on a Prefect server")

@@ -8,12 +8,11 @@ import typer
 
 from gradebook.flows.commands.options import JsonOption, MapOption, PrefectOption, print_json
 from gradebook.flows.display.progress_bars import shown_progress
-from gradebook.flows.display.terminal import notes, people, plain
+from gradebook.flows.display.terminal import plain, stderr, stdout
 from gradebook.flows.run import run_here
-from gradebook.rubrics.model.counts import counted
+from gradebook.rubrics.text.wording import counted, price_words
 from gradebook.tasks.collecting.collect import Collected, CollectRequest, collect_outputs
 from gradebook.tasks.runs.request import read_column_map
-from gradebook.tasks.system.number_format import price_words
 from gradebook.tasks.system.shell import shell_line
 
 
@@ -70,15 +69,15 @@ def collect(  # noqa: PLR0913 - each is an option
 def _show_collected(collected: Collected) -> None:
     endings = ", ".join(f"{plain(ending)} {count:,}" for ending, count in sorted(collected.endings.items()))
     outputs = counted(collected.output_count, "output")
-    kept = f", {collected.kept_count:,} of them there before" if collected.kept_count else ""
+    earlier = f", {collected.kept_count:,} of them there before" if collected.kept_count else ""
     lines = [
-        f"{outputs} of {counted(collected.case_count, 'case')} in {plain(collected.out)}{kept}",
+        f"{outputs} of {counted(collected.case_count, 'case')} in {plain(collected.out)}{earlier}",
         f"ended with: {endings}; {counted(collected.refusal_count, 'refusal')}",
         f"{counted(collected.request_count, 'request')}, billed {price_words(collected.cost_usd)}",
     ]
     if collected.unanswered_count:
         lines.append(f"{collected.unanswered_count:,} without an output")
     for line in lines:
-        people.print(line, markup=False, soft_wrap=True)
+        stdout.print(line, markup=False, soft_wrap=True)
     command = shell_line(("gradebook", "evaluate", collected.out))
-    notes.print(f"score them:\n  {plain(command)} --rubric RUBRIC --judge JUDGE", markup=False, soft_wrap=True)
+    stderr.print(f"score them:\n  {plain(command)} --rubric RUBRIC --judge JUDGE", markup=False, soft_wrap=True)

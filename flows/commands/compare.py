@@ -1,11 +1,11 @@
 """The command `gradebook compare`: two runs, or two models of one run, case by case."""
 
+from collections.abc import Sequence
 from math import isfinite
 from typing import Annotated
 
 import typer
 
-from gradebook.flows.commands.completion import complete_run
 from gradebook.flows.commands.options import (
     DEFAULT_LAKE,
     NOT_MET,
@@ -14,17 +14,21 @@ from gradebook.flows.commands.options import (
     FailIfOption,
     JsonOption,
     LakeOption,
+    ModelsOption,
     RequireOption,
+    complete_run,
     print_json,
 )
 from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.comparison import show_comparison
+from gradebook.flows.display.progress_bars import shown_activity
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.comparing.compare import Asked, compare_runs
+from gradebook.tasks.comparing.compare import ComparisonOptions, compare_runs
 from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.verdict import comparison_verdict
 from gradebook.tasks.lake.address import Lake, find_lake
-from gradebook.tasks.published.run_list import latest_run
+from gradebook.tasks.published.runs import latest_run
+from gradebook.tasks.runs.request import ALL_MODELS, OPTIONS
 from gradebook.tasks.system.shell import shell_line
 
 MOST_RESAMPLES = 1_000_000
@@ -56,6 +60,7 @@ def compare(  # noqa: PLR0913 - each is an option
         bool,
         typer.Option("--across-judges", help="apply the gate even if the runs had different judges"),
     ] = False,
+    models: ModelsOption = "common",
     unpaired: Annotated[
         bool,
         typer.Option("--unpaired", help="compare the means of all outputs of runs on different cases"),
@@ -82,27 +87,41 @@ def compare(  # noqa: PLR0913 - each is an option
 
     Exit: 0 done, 1 the gate failed or is undecidable, 2 bad input.
     """
-    if not 0 <= resamples <= MOST_RESAMPLES:
-        raise InputError("--resamples", f"{resamples:,}", f"0 to {MOST_RESAMPLES:,}")
-    for score in share_at or ():
-        if not isfinite(score):
-            raise InputError("--share-at", f"{score:g}", "a finite number")
-    if unpaired and share_at:
-        raise InputError("--unpaired", "--share-at, which compares pairs", "one of them")
+    _refuse_bad(resamples, share_at or (), models, is_unpaired=unpaired)
     rule, shares = gate_rule(fail_if, require), tuple(share_at or ())
-    asked = Asked((model_a, model_b), rule, resamples, shares, across_judges, is_unpaired=unpaired)
+    settings = ComparisonOptions(
+        (model_a, model_b),
+        rule,
+        resamples,
+        shares,
+        across_judges,
+        is_unpaired=unpaired,
+        needs_all_models=models == ALL_MODELS,
+    )
     try:
         found_lake = read_lake(lake, data, at)
-        found = compare_runs(found_lake, run_a or latest_run(found_lake), run_b, asked)
+        with shown_activity("comparing"):
+            comparison = compare_runs(found_lake, run_a or latest_run(found_lake), run_b, settings)
     except InputError:
         _refuse_models(find_lake(lake, data), run_a, run_b)
         raise
     if as_json:
-        print_json({"verdict": comparison_verdict(found).as_json()} | found.as_json())
+        print_json({"verdict": comparison_verdict(comparison).as_json()} | comparison.as_json())
     else:
-        show_comparison(found, find_lake(lake, data).words())
-    if found.gate is not None and found.gate.is_failed:
+        show_comparison(comparison, find_lake(lake, data).words())
+    if comparison.gate is not None and comparison.gate.is_failed:
         raise typer.Exit(NOT_MET)
+
+
+def _refuse_bad(resamples: int, shares: Sequence[float], models: str, *, is_unpaired: bool) -> None:
+    if not 0 <= resamples <= MOST_RESAMPLES:
+        raise InputError("--resamples", f"{resamples:,}", f"0 to {MOST_RESAMPLES:,}")
+    for score in shares:
+        if not isfinite(score):
+            raise InputError("--share-at", f"{score:g}", "a finite number")
+    if is_unpaired and shares:
+        raise InputError("--unpaired", "--share-at, which compares pairs", "one of them")
+    OPTIONS["models"].refuse(models)
 
 
 def _refuse_models(lake: Lake, *names: str | None) -> None:

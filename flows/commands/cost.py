@@ -6,63 +6,83 @@ from typing import Annotated
 
 import typer
 
-from gradebook.flows.commands.completion import complete_rubric, complete_run
-from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
+from gradebook.flows.commands.options import (
+    DEFAULT_LAKE,
+    DataOption,
+    JsonOption,
+    LakeOption,
+    complete_rubric,
+    complete_run,
+    print_json,
+)
 from gradebook.flows.display.summary import show_plan, usd_range_words
-from gradebook.flows.display.terminal import people, plain, say, show_rows
-from gradebook.rubrics.model.counts import counted
+from gradebook.flows.display.terminal import plain, say, show_rows, stdout
 from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.text.wording import counted, total_price_words
+from gradebook.tasks.judging.prices import price_list
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.ledger.spending import CostSum, Part, Spending, read_spending
+from gradebook.tasks.published.runs import latest_run
 from gradebook.tasks.stages.cost_preview import CostChange, preview_change
-from gradebook.tasks.system.number_format import known_words
 
-HEADINGS = ("billed", "saved", "judgments", "replayed", "tokens in", "cached", "tokens out")
+HEADINGS = ("billed", "saved", "judgments", "replayed", "tokens in", "cached", "written", "tokens out", "reasoning")
 
 
 def show_spending(spending: Spending) -> None:
     """Print the total, a table for each breakdown, and notes on costs that are not included."""
-    of = f"run {spending.run_id}" if spending.run_id else f"since {plain(spending.since)} UTC"
+    subject = f"run {spending.run_id}" if spending.run_id else f"since {plain(spending.since)} UTC"
     if not (spending.total.judgment_count or spending.total.replayed_count):
         none = "no request was sent, and no paid reply was used again (recorded ones cost nothing)"
-        say(f"{of}: {'no reply is counted' if any(spending.notes) else none}")
+        say(f"{subject}: {'no reply is counted' if any(spending.notes) else none}")
     else:
-        say(f"{of}: {_total_words(spending.total)}")
+        say(f"{subject}: {_total_words(spending.total)}")
         for part, sums in spending.parts.items():
-            people.print()
-            show_rows((part, *HEADINGS), ((plain(each.part or ""), *_cells(each)) for each in sums))
+            stdout.print()
+            show_rows((part, *HEADINGS), ((plain(row.part or ""), *_cells(row)) for row in sums))
     for note in spending.notes:
         say(f"note: {plain(note)}")
+    if spending.total.judgment_count:
+        say(_list_words("a stored cost is by the list of its day"))
 
 
 def show_change(change: CostChange) -> None:
     """Print the plan after the change, the cost of a run before and after it, and the difference."""
     show_plan(change.rest, change.output_count, None)
     for name, plan in (("now", change.earlier), ("then", change.later)):
-        words = usd_range_words(plan.cost_usd, plan.cost_low_usd, plan.cost_high_usd)
-        say(f"{name}: {words} a run, {counted(plan.request_count, 'request')} if nothing is judged yet")
+        cost = usd_range_words(plan.cost_usd, plan.cost_low_usd, plan.cost_high_usd)
+        say(f"{name}: {cost} a run, {counted(plan.request_count, 'request')} if nothing is judged yet")
     say(change.sentence)
     for note in change.notes:
         say(f"note: {plain(note)}")
+    say(_list_words("`prices` in a judge file come first"))
+
+
+def _list_words(more: str) -> str:
+    """Note on the age of the list of prices."""
+    prices = price_list()
+    return f"note: list prices are of genai-prices {prices['version']}, the newest of {prices['newest']}; {more}"
 
 
 def _total_words(total: CostSum) -> str:
     return (
-        f"{known_words(total.billed_usd, total.unpriced_count + total.uncounted_count)} billed for "
+        f"{total_price_words(total.billed_usd, total.unpriced_count + total.uncounted_count)} billed for "
         f"{counted(total.judgment_count, 'judgment')}, "
-        f"{known_words(total.saved_usd, total.unpriced_replayed_count)} saved by {total.replayed_count:,} replayed"
+        f"{total_price_words(total.saved_usd, total.unpriced_replayed_count)} saved by "
+        f"{total.replayed_count:,} replayed"
     )
 
 
 def _cells(costs: CostSum) -> tuple[str, ...]:
     return (
-        known_words(costs.billed_usd, costs.unpriced_count + costs.uncounted_count),
-        known_words(costs.saved_usd, costs.unpriced_replayed_count),
+        total_price_words(costs.billed_usd, costs.unpriced_count + costs.uncounted_count),
+        total_price_words(costs.saved_usd, costs.unpriced_replayed_count),
         f"{costs.judgment_count:,}",
         f"{costs.replayed_count:,}",
         f"{costs.prompt_tokens:,}",
         f"{costs.cached_tokens:,}",
+        f"{costs.written_tokens:,}",
         f"{costs.completion_tokens:,}",
+        f"{costs.reasoning_tokens:,}",
     )
 
 
@@ -93,11 +113,14 @@ def cost(  # noqa: PLR0913 - each is an option
     rubric: Annotated[
         str | None,
         typer.Option(
-            "--rubric", help="estimate the cost of RUN's outputs with this rubric", autocompletion=complete_rubric
+            "--rubric",
+            help="estimate the cost of RUN's outputs, by default the latest run's, with this rubric",
+            autocompletion=complete_rubric,
         ),
     ] = None,
     judge: Annotated[
-        str | None, typer.Option("--judge", help="estimate the cost of RUN's outputs with this judge")
+        str | None,
+        typer.Option("--judge", help="estimate the cost of RUN's outputs, by default the latest run's, with it"),
     ] = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
@@ -112,19 +135,20 @@ def cost(  # noqa: PLR0913 - each is an option
     gradebook cost
     gradebook cost --days 7 --by day
     gradebook cost 20261101-020000-a1b2c3
+    gradebook cost --judge gpt-4o
     gradebook cost 20261101-020000-a1b2c3 --rubric rubric.yaml --judge gpt-4o
     """
-    found = find_lake(lake, data)
+    found_lake = find_lake(lake, data)
     if rubric is not None or judge is not None:
-        _show_change(found, run, rubric, judge, by, days, as_json=as_json)
+        _show_change(found_lake, run, rubric, judge, by, days, as_json=as_json)
         return
     since = None if run else datetime.now(UTC) - timedelta(days=_checked_days(days))
     if run and days is not None:
         raise InputError("--days", "a run as well", "one of the two", "the cost of a run is not split by time")
     parts = SHOWN_PARTS if by is None else (by.value,)
-    spending = read_spending(found, run, since, parts)
+    spending = read_spending(found_lake, run, since, parts)
     if as_json:
-        print_json(spending.as_json())
+        print_json(spending.as_json() | {"price_list": price_list()})
     else:
         show_spending(spending)
 
@@ -145,12 +169,10 @@ def _show_change(
     *,
     as_json: bool,
 ) -> None:
-    if run is None:
-        raise InputError("--rubric, --judge", "no run", "the id of a run whose outputs are priced")
     if by is not None or days is not None:
         raise InputError("--by, --days", "--rubric or --judge as well", "past costs or an estimate, not both")
-    change = preview_change(lake, run, rubric, judge)
+    change = preview_change(lake, run or latest_run(lake), rubric, judge)
     if as_json:
-        print_json(change.as_json())
+        print_json(change.as_json() | {"price_list": price_list()})
     else:
         show_change(change)

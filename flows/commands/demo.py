@@ -10,10 +10,10 @@ import typer
 from gradebook.flows.commands.options import LakeOption, PrefectOption
 from gradebook.flows.display.summary import show_summary
 from gradebook.flows.display.tables import write_rows
-from gradebook.flows.display.terminal import notes, people, say
+from gradebook.flows.display.terminal import say, stderr, stdout
 from gradebook.flows.evaluate_here import evaluate_here, report_of
 from gradebook.flows.run import uses_prefect
-from gradebook.tasks.datasets.traces.names import CHAT
+from gradebook.tasks.datasets.traces import CHAT
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.user_queries import run_query
 from gradebook.tasks.runs.request import EvaluationRequest
@@ -35,7 +35,7 @@ This ran in this process, without Prefect.
 
 @dataclass(frozen=True, slots=True)
 class _Example:
-    """A shipped example. about: what it is, said first; rubric: a file of its folder, or a shipped rubric."""
+    """Shipped example. about: description, printed first; rubric: a file of its folder, or a shipped rubric."""
 
     about: str
     folder: str
@@ -84,12 +84,12 @@ def demo(
     folder = Path(str(resources.files("gradebook.examples"))) / example.folder
     if folder.is_relative_to(Path.cwd()):  # in a checkout: keep its absolute path out of the tables
         folder = folder.relative_to(Path.cwd())
-    notes.print(f"{example.about}; the judge's replies are recorded and were invented for the demo.")
+    stderr.print(f"{example.about}; the judge's replies are recorded and were invented for the demo.")
     request, is_flow = example.request(folder, lake), uses_prefect(prefect, is_verbose=True)
     summary = evaluate_here(request, prefect=is_flow, is_verbose=is_flow, is_shown=not is_flow)
     show_summary(summary, None, find_lake(lake).words())
     for question, query in _questions(folder / "questions.sql"):
-        people.print()
+        stdout.print()
         say(question)
         typer.echo(f"\n{query}\n")
         write_rows(run_query(find_lake(lake), query), "table", None)
@@ -103,16 +103,16 @@ def _show_checks(lake: str, run_id: str) -> None:
     """Say how many data-quality rules the run's tables met."""
     rows = run_query(find_lake(lake), _CHECKED.format(run_id=run_id)).to_pylist()
     counts = ", ".join(f"{row['engine']} {row['met']} of {row['checks']}" for row in rows)
-    people.print(f"\ndata quality, rules met by engine: {counts} (the table quality_results)", highlight=False)
+    stdout.print(f"\ndata quality, rules met by engine: {counts} (the table quality_results)", highlight=False)
 
 
 def _questions(path: Path) -> list[tuple[str, str]]:
     """Pairs of a question, from the comment before a select, and the select."""
-    found = []
+    pairs = []
     for block in path.read_text(encoding="utf-8").split(";"):
         lines = block.strip().splitlines()
-        words = " ".join(line.removeprefix("--").strip() for line in lines if line.startswith("--"))
+        question = " ".join(line.removeprefix("--").strip() for line in lines if line.startswith("--"))
         query = "\n".join(line for line in lines if not line.startswith("--"))
         if query:
-            found.append((words, query))
-    return found
+            pairs.append((question, query))
+    return pairs

@@ -19,6 +19,7 @@ from gradebook.flows.commands.options import (
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.request import EvaluationRequest, Use, read_request
+from gradebook.tasks.workspace.folder import RunFolder, report_url
 
 
 @takes_options(Use.COMMAND)
@@ -70,13 +71,13 @@ def _print_summary(summary: RunSummary, report: Path | None, lake: tuple[str, ..
         return
     from gradebook.flows.display.summary import show_summary
 
-    show_summary(summary, None if report is None else str(report), lake)
+    show_summary(summary, None if report is None else report_url(RunFolder(report.parent)), lake)
 
 
 def _print_plan(request: EvaluationRequest, *, as_json: bool) -> None:
     from gradebook.flows.display.progress_bars import shown_progress
     from gradebook.flows.display.summary import show_plan
-    from gradebook.flows.display.terminal import notes
+    from gradebook.flows.display.terminal import stderr
     from gradebook.tasks.stages.preview import preview_run
 
     with shown_progress():
@@ -87,7 +88,9 @@ def _print_plan(request: EvaluationRequest, *, as_json: bool) -> None:
                 "output_count": ingested.output_count,
                 "sample": asdict(ingested.sample) if ingested.sample else None,
                 "stop": asdict(plan.stop) if plan.stop else None,
+                "gate_note": plan.shown,
                 "budget_note": plan.budget_note,
+                "notes": list(plan.notes),
                 "request_count": plan.request_count,
                 "replayed_count": plan.replayed_count,
                 "cost_usd": plan.cost_usd,
@@ -101,7 +104,9 @@ def _print_plan(request: EvaluationRequest, *, as_json: bool) -> None:
         sentences = (
             plan.budget_note,
             plan.stop and plan.stop.sentence,
+            plan.shown,
             ingested.sample and ingested.sample.sentence,
+            *plan.notes,
         )
         for sentence in filter(None, sentences):
-            notes.print(f"note: {sentence}", markup=False)
+            stderr.print(f"note: {sentence}", markup=False)

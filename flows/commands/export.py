@@ -1,4 +1,4 @@
-"""The commands `gradebook export ...`: rewards of a run's outputs, people's ratings, and scores beside traces."""
+"""The commands `gradebook export ...`: rewards of a run's outputs, people's ratings, and scores of traces."""
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
@@ -8,17 +8,14 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from gradebook.flows.commands.completion import complete_run
-from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, LakeOption
+from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, LakeOption, complete_run
 from gradebook.flows.commands.read_lake import read_lake
-from gradebook.flows.display.rows_file import refuse_other_form, write_row_file
-from gradebook.flows.display.tables import write_rows
-from gradebook.flows.display.terminal import notes
-from gradebook.rubrics.model.counts import counted
+from gradebook.flows.display.tables import refuse_other_form, write_row_file, write_rows
+from gradebook.flows.display.terminal import stderr
 from gradebook.rubrics.model.errors import InputError
-from gradebook.rubrics.model.rewards import Gates
-from gradebook.tasks.published.run_list import is_weighted, latest_run
-from gradebook.tasks.published.traced_scores import traced_scores
+from gradebook.rubrics.model.scores import Gates
+from gradebook.rubrics.text.wording import counted
+from gradebook.tasks.published.runs import is_weighted, latest_run, traced_scores
 from gradebook.tasks.ratings.export_ratings import exported_ratings
 from gradebook.tasks.ratings.offered import find_offered
 from gradebook.tasks.rewards.export import (
@@ -49,6 +46,8 @@ GatesOption = Annotated[
     str, typer.Option("--gates", help="effect of a failed gate: veto (the lowest score), penalty=X or ignore")
 ]
 
+NOTE_ON_STRATA = "cases drawn by stratum: output_scores has their inclusion_rate, these rows have not"
+
 
 class RatingShape(StrEnum):
     """Shapes of exported ratings."""
@@ -70,7 +69,7 @@ class Shape(StrEnum):
 
 
 class TraceShape(StrEnum):
-    """Shapes of scores beside traces."""
+    """Shapes of scores with trace ids."""
 
     otlp = "otlp"
     langfuse = "langfuse"
@@ -131,17 +130,17 @@ def rewards(  # noqa: PLR0913 - each is an option
     for name, value, kind in (("--margin", margin, "--pairs"), ("--least", least, "--sft")):
         _refuse_number(name, value, kind, is_chosen=kinds[kind])
     refuse_other_form(out)
-    found = read_lake(lake, data, at)
-    named = run or latest_run(found)
+    found_lake = read_lake(lake, data, at)
+    run_id = run or latest_run(found_lake)
     if is_per_criterion:
-        write_row_file(list(judgment_rows(found, named)), out)
+        write_row_file(list(judgment_rows(found_lake, run_id)), out)
         return
-    rewarded = read_rewards(found, named, Gates.read(gates))
+    rewarded = read_rewards(found_lake, run_id, Gates.read(gates))
     readers: dict[str | None, Callable[[], Iterable[dict[str, Any]]]] = {
         "--pairs": lambda: pair_rows(rewarded, margin),
         "--sft": lambda: sft_rows(rewarded, least),
         "--curriculum": lambda: curriculum_rows(rewarded),
-        "--weak": lambda: weak_rows(found, rewarded, weak_count or 1),
+        "--weak": lambda: weak_rows(found_lake, rewarded, weak_count or 1),
         None: lambda: reward_rows(rewarded, shape.value),
     }
     rows = list(readers[chosen]())
@@ -149,8 +148,8 @@ def rewards(  # noqa: PLR0913 - each is an option
         _note_flat(rows)
     elif chosen is None:
         _note_unscored(rows, shape)
-    if is_weighted(found, named):
-        notes.print("cases drawn by stratum: output_scores has their inclusion_rate, these rows have not", markup=False)
+    if is_weighted(found_lake, run_id):
+        stderr.print(NOTE_ON_STRATA, markup=False)
     write_row_file(rows, out)
 
 
@@ -182,8 +181,10 @@ def best(
     Exit: 0 done, 2 bad input.
     """
     refuse_other_form(out)
-    found = read_lake(lake, data, at)
-    write_row_file(list(best_rows(read_rewards(found, run or latest_run(found), Gates.read(gates)), count)), out)
+    found_lake = read_lake(lake, data, at)
+    write_row_file(
+        list(best_rows(read_rewards(found_lake, run or latest_run(found_lake), Gates.read(gates)), count)), out
+    )
 
 
 @app.command("ratings")
@@ -226,7 +227,7 @@ def ratings(
     else:
         write_row_file(rows, out)
     if run is not None and (offered := find_offered(found_lake, run)):
-        notes.print(f"note: {offered}", markup=False)
+        stderr.print(f"note: {offered}", markup=False)
 
 
 @app.command("otlp")
@@ -255,8 +256,8 @@ def otlp(
     """
     if out is not None and out.suffix != ".jsonl":
         raise InputError("--out", repr(str(out)), "a file that ends in .jsonl")
-    found = read_lake(lake, data, at)
-    write_row_file(traced_scores(found, run or latest_run(found), shape.value), out)
+    found_lake = read_lake(lake, data, at)
+    write_row_file(traced_scores(found_lake, run or latest_run(found_lake), shape.value), out)
 
 
 def _refuse_number(name: str, value: float | None, kind: str, *, is_chosen: bool) -> None:
@@ -273,11 +274,11 @@ def _note_unscored(rows: list[dict[str, Any]], shape: Shape) -> None:
     missing = sum(value(row) is None for row in rows)
     if missing:
         outputs = counted(len(rows), "output")
-        notes.print(f"{missing:,} of {outputs} without a reward, which is null", markup=False)
+        stderr.print(f"{missing:,} of {outputs} without a reward, which is null", markup=False)
 
 
 def _note_flat(rows: list[dict[str, Any]]) -> None:
     """Say in how many cases the outputs do not differ."""
-    known = [row["is_flat"] for row in rows if row["is_flat"] is not None]
-    words = f"{sum(known):,} of {counted(len(known), 'case')} with several rewards have no spread"
-    notes.print(words if known else "no case has several rewards, so no spread is known", markup=False)
+    flags = [row["is_flat"] for row in rows if row["is_flat"] is not None]
+    sentence = f"{sum(flags):,} of {counted(len(flags), 'case')} with several rewards have no spread"
+    stderr.print(sentence if flags else "no case has several rewards, so no spread is known", markup=False)

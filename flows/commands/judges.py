@@ -1,25 +1,39 @@
 """The commands `gradebook judges ...`: choose a judge."""
 
 import os
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from gradebook.flows.commands.completion import complete_run
-from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
-from gradebook.flows.display.agreement import show_judge_choices
+from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, complete_run, print_json
+from gradebook.flows.display.agreement import show_cascade_choice, show_judge_choices, show_recalibration
 from gradebook.flows.display.terminal import plain, say, show_rows
+from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.agreement.compare_judges import compare_judges
-from gradebook.tasks.judging.settings.judge import ADDRESS_VARIABLE
+from gradebook.tasks.agreement.recalibrate import recalibrate_run
+from gradebook.tasks.comparing.cascade_choice import calibrate_cascade
+from gradebook.tasks.judging.settings.files import read_judge
+from gradebook.tasks.judging.settings.model import ADDRESS_VARIABLE
 from gradebook.tasks.judging.settings.providers import list_providers
 from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.operations.doctor.judge import judge_file_text, refuse_file
+from gradebook.tasks.system.files import write_text
 
-app = typer.Typer(help="List and compare judges.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="List, compare and calibrate judges.", no_args_is_help=True, rich_markup_mode=None)
+
+
+class Of(StrEnum):
+    """Verdicts whose loss `gradebook judges calibrate` bounds."""
+
+    verdicts = "verdicts"
+    gates = "gates"
 
 
 @app.callback()
 def judges() -> None:
-    """List and compare judges."""
+    """List, compare and calibrate judges."""
 
 
 @app.command(name="list")
@@ -38,18 +52,18 @@ def list_known(as_json: JsonOption = False) -> None:
     if as_json:
         print_json({"providers": providers, "address": address})
         return
-    show_rows(("provider", "models", "key", "address", "as of"), map(_provider_cells, providers))
+    show_rows(("provider", "models", "key", "address", "as of"), map(_provider_cells, providers), is_narrow=True)
     if address:
         say(f"{ADDRESS_VARIABLE} is set: all names but those of your own providers go to {plain(address)}")
 
 
 def _provider_cells(provider: dict[str, Any]) -> tuple[object, ...]:
-    place = (provider["key"] or "none needed").removeprefix("env:")
+    key = (provider["key"] or "none needed").removeprefix("env:")
     state = {True: "set", False: "not set", None: ""}[provider["has_key"]]
     lacking = "".join(f", {name} not set" for name in provider["missing"])
     names = ", ".join(provider["names"])
     as_of = "your settings" if provider["is_own"] else provider["checked"] or ""
-    return provider["provider"], names, f"{place} {state}".strip() + lacking, provider["base_url"], as_of
+    return provider["provider"], names, f"{key} {state}".strip() + lacking, provider["base_url"], as_of
 
 
 @app.command()
@@ -71,8 +85,90 @@ def compare(
     gradebook judges compare nightly-large nightly-small
     gradebook judges compare nightly-large nightly-small --json
     """
-    found = compare_judges(find_lake(lake, data), runs)
+    comparison = compare_judges(find_lake(lake, data), runs)
     if as_json:
-        print_json(found.as_json())
+        print_json(comparison.as_json())
     else:
-        show_judge_choices(found)
+        show_judge_choices(comparison)
+
+
+@app.command()
+def calibrate(  # noqa: PLR0913 - each is an option
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="ids of one run by each judge, the cheap one first; or of one run: of a panel of both, of a cascade "
+            "with an audit, or of a judge whose outputs people rated",
+            autocompletion=complete_run,
+        ),
+    ],
+    loss: Annotated[
+        float, typer.Option("--loss", help="share of verdicts that may differ from always asking the second judge")
+    ] = 0.02,
+    confidence: Annotated[float, typer.Option("--confidence", help="with which the loss is at most this")] = 0.95,
+    of: Annotated[Of, typer.Option("--of", help="what the loss is a share of: verdicts, or gates")] = Of.verdicts,
+    write: Annotated[Path | None, typer.Option("--write", help="judge file of the cascade to write")] = None,
+    first: Annotated[
+        str | None, typer.Option("--first", help="with --write: how the file names the first judge; default: its model")
+    ] = None,
+    then: Annotated[str | None, typer.Option("--then", help="with --write: likewise the second judge")] = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Choose when a cascade asks its second judge, from stored verdicts of both.
+
+    Half of the cases choose the rule that asks least within the loss; the other half shows what it and other rules
+    lose and cost. Nothing is asked.
+
+    \b
+    gradebook judges calibrate nightly-small nightly-large --loss 0.02
+    gradebook judges calibrate nightly-small nightly-large --write cascade.yaml
+    gradebook judges calibrate nightly-small --of gates
+    """
+    if write is not None:
+        refuse_file(write)
+    choice = calibrate_cascade(find_lake(lake, data), runs, loss=loss, confidence=confidence, of=of.value)
+    text = None if write is None else choice.file_text(first, then)
+    if as_json:
+        print_json(choice.as_json())
+    else:
+        show_cascade_choice(choice)
+    if write is not None and text is not None:
+        write_text(write, text)
+
+
+@app.command()
+def recalibrate(
+    run: Annotated[str, typer.Argument(help="id of a run whose outputs people rated", autocompletion=complete_run)],
+    judge: Annotated[
+        str | None, typer.Option("--judge", help="with --write: the run's judge, as --judge of an evaluation")
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option("--write", help="judge file to write: that of --judge with the temperatures")
+    ] = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Fit a judge's probabilities to people's ratings, criterion by criterion.
+
+    A criterion with 100 rated outputs gets a temperature, measured on cases that did not fit it. One that does not help
+    there beyond chance is left as it is. Levels stay; expected scores change, and nothing is asked again.
+
+    \b
+    gradebook judges recalibrate nightly-small
+    gradebook judges recalibrate nightly-small --judge jev.yaml --write new.yaml
+    """
+    if write is not None:
+        refuse_file(write)
+    recalibration = recalibrate_run(find_lake(lake, data), run)
+    if as_json:
+        print_json(recalibration.as_json())
+    else:
+        show_recalibration(recalibration)
+    if write is not None:
+        settings = read_judge(judge, os.environ).as_model if judge is not None else None
+        if settings is None:
+            raise InputError("--judge", judge or "none", "the run's judge, one model")
+        write_text(write, judge_file_text(recalibration.applied(settings)))

@@ -4,15 +4,22 @@ from typing import Annotated, Any
 
 import typer
 
-from gradebook.flows.commands.completion import complete_run
-from gradebook.flows.commands.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, JsonOption, LakeOption, print_json
+from gradebook.flows.commands.options import (
+    DEFAULT_LAKE,
+    DONE,
+    NOT_MET,
+    DataOption,
+    JsonOption,
+    LakeOption,
+    complete_run,
+    print_json,
+)
 from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.display.terminal import plain, say
-from gradebook.rubrics.model.counts import counted
+from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.ledger.ledger import find_judgments
-from gradebook.tasks.ledger.verify import verify_ledger
-from gradebook.tasks.ledger.verify_sources import Verification
+from gradebook.tasks.ledger.verify import Verification, verify_ledger
 from gradebook.tasks.system.progress import reporter
 
 MOST_SHOWN = 20
@@ -65,11 +72,11 @@ def show(
     \b
     gradebook ledger show 0f8fad5bd9cb469fa16570867728950e
     """
-    found = find_judgments(find_lake(lake, data), name)
+    judgments = find_judgments(find_lake(lake, data), name)
     if as_json:
-        print_json({"judgments": found})
+        print_json({"judgments": judgments})
         return
-    for judgment in found:
+    for judgment in judgments:
         typer.echo("\n".join(f"{column}: {_shown(value)}" for column, value in judgment.items() if value is not None))
         typer.echo()
 
@@ -83,8 +90,8 @@ def _show(verification: Verification) -> None:
     for why, count in sorted(verification.not_recomputed.items()):
         say(f"not checked: {count} {why}")
     for finding in verification.findings[:MOST_SHOWN]:
-        place = f"judgment {finding.judgment_id or 'none'} of run {finding.run_id}: {finding.subject}"
-        say(f"{place}: found {_shown(finding.found)}, expected {_shown(finding.expected)}")
+        subject = f"judgment {finding.judgment_id or 'none'} of run {finding.run_id}: {finding.subject}"
+        say(f"{subject}: found {_shown(finding.found)}, expected {_shown(finding.expected)}")
     if verification.finding_count > MOST_SHOWN:
         say(f"... {verification.finding_count - MOST_SHOWN:,} more; --json lists the first thousand")
     count = verification.finding_count

@@ -5,21 +5,21 @@ from typing import Annotated
 
 import typer
 
-from gradebook.flows.commands.completion import complete_rubric
 from gradebook.flows.commands.options import (
     DEFAULT_LAKE,
+    ComparedOption,
     DataOption,
     JsonOption,
     LakeOption,
+    complete_rubric,
     option_of,
     print_json,
 )
 from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.display.terminal import say, show_rows
-from gradebook.rubrics.model.counts import counted
+from gradebook.rubrics.text.wording import counted, difference_interval_words, interval_words, signed_words
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.system.number_format import difference_interval_words, interval_words, signed_words
 
 
 def link(  # noqa: PLR0913 - each is an option
@@ -30,6 +30,7 @@ def link(  # noqa: PLR0913 - each is an option
     anchors: Annotated[str, typer.Option("--anchors", help="a set of anchors, 150 outputs or more")],
     judge: Annotated[str | None, option_of("judge")] = None,
     budget_usd: Annotated[float | None, option_of("budget_usd")] = None,
+    baseline: ComparedOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
@@ -47,7 +48,7 @@ def link(  # noqa: PLR0913 - each is an option
     """
     from gradebook.tasks.operations.linking import USUAL_CASES, LinkRequest, link_rubrics
 
-    request = LinkRequest(old, new, anchors, judge, budget_usd)
+    request = LinkRequest(old, new, anchors, judge, budget_usd, baseline)
     with shown_progress():
         rows = link_rubrics(find_lake(lake, data), request, datetime.now(UTC))
     if as_json:

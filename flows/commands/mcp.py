@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, LakeOption
 from gradebook.flows.commands.read_lake import read_lake
-from gradebook.flows.display.terminal import notes
+from gradebook.flows.display.terminal import stderr
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.serving.mcp_server import serve_mcp
 
@@ -21,10 +21,10 @@ def mcp(at: AtOption = None, lake: LakeOption = DEFAULT_LAKE, data: DataOption =
 
     Exit: 0 ended, 2 bad input.
     """
-    found = read_lake(lake, data, at)
-    with connect(found, read_only=True):  # a missing lake ends the command, not each answer to the agent
+    found_lake = read_lake(lake, data, at)
+    with connect(found_lake, read_only=True):  # a missing lake ends the command, not each answer to the agent
         pass
     if sys.stdin.isatty():
-        notes.print("waiting for a client on stdin; Ctrl-D ends")
+        stderr.print("waiting for a client on stdin; Ctrl-D ends")
     with suppress(KeyboardInterrupt):
-        serve_mcp(found, sys.stdin.buffer, sys.stdout.buffer)
+        serve_mcp(found_lake, sys.stdin.buffer, sys.stdout.buffer)

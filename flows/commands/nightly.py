@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -19,9 +19,10 @@ from gradebook.flows.commands.options import (
     read_date,
 )
 from gradebook.flows.display.progress_bars import shown_progress
-from gradebook.flows.display.terminal import notes, people, plain, show_rows
+from gradebook.flows.display.terminal import plain, show_rows, stderr, stdout
 from gradebook.flows.run import run_here
 from gradebook.rubrics.model.errors import GradebookError
+from gradebook.rubrics.text.wording import price_words
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import prepare_lake, refuse_unusable
 from gradebook.tasks.operations.nightly import Night, NightUnfinished, run_night, suite_rows
@@ -37,11 +38,10 @@ from gradebook.tasks.operations.suites import (
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.runs.resume_command import in_suites_file
 from gradebook.tasks.stages.submit import StagesInThreads
-from gradebook.tasks.system.number_format import price_words
 from gradebook.tasks.system.shell import shell_line
 from gradebook.tasks.workspace.folder import usual_lake
 
-HEADINGS = ("suite", "state", "model", "mean", "before", "difference", "billed")
+HEADINGS = ("suite", "verdict", "model", "mean", "lowest criterion", "before", "difference", "billed")
 
 
 def nightly(  # noqa: PLR0913 - each is an option
@@ -117,33 +117,33 @@ def _show_night(night: Night) -> None:
     show_rows(HEADINGS, suite_rows(night))
     for end in night.ends:
         for sentence in (*end.unmet, *([end.fault] if end.fault else [])):
-            people.print(f"[red]{escape(end.suite)}:[/] {escape(plain(sentence))}")
+            stdout.print(f"[red]{escape(end.suite)}:[/] {escape(plain(sentence))}")
         if end.judge_words:
             colour = "yellow" if end.watch is None or end.watch.is_changed else "green"
-            people.print(f"[{colour}]{escape(end.suite)}:[/] {escape(plain(end.judge_words))}")
+            stdout.print(f"[{colour}]{escape(end.suite)}:[/] {escape(plain(end.judge_words))}")
         if end.stopped:
-            people.print(f"{escape(end.suite)}: {escape(plain(end.stopped))}")
+            stdout.print(f"{escape(end.suite)}: {escape(plain(end.stopped))}")
         if end.unchecked:
-            people.print(f"[yellow]{escape(end.suite)}:[/] {escape(plain(end.unchecked))}")
+            stdout.print(f"[yellow]{escape(end.suite)}:[/] {escape(plain(end.unchecked))}")
         if end.run_id:
-            people.print(f"{escape(end.suite)}: run {end.run_id}")
+            stdout.print(f"{escape(end.suite)}: run {end.run_id}")
         if end.report:
-            people.print(f"  {end.report}", markup=False, soft_wrap=True)
+            stdout.print(f"  {end.report}", markup=False, soft_wrap=True)
     colour = "red" if night.failed or night.unmet else "green"
-    people.print(f"[{colour}]{escape(plain(night.brief))}[/]")
+    stdout.print(f"[{colour}]{escape(plain(night.brief))}[/]")
     if upkeep := night.upkeep_fault or (night.upkeep and night.upkeep.sentence):
-        people.print(f"lake: {escape(plain(upkeep))}")
+        stdout.print(f"lake: {escape(plain(upkeep))}")
 
 
 def _show_command(night: Night, suites: Path, lake: str | None, data: str | None) -> None:
     """Print the command that resumes the unfinished suites: without --only it evaluates the others as new runs."""
     only = [("--only", end.suite) for end in night.failed]
-    given = [(name, value) for name, value in (("--lake", lake), ("--data", data)) if value]
-    options = [("--date", night.date.isoformat()), *only, *given]
+    lake_options = [(name, value) for name, value in (("--lake", lake), ("--data", data)) if value]
+    options = [("--date", night.date.isoformat()), *only, *lake_options]
     command = shell_line(["gradebook", "nightly", str(suites), *(word for option in options for word in option)])
     first = f"mend what stopped {', '.join(night.to_mend)}, then " if night.to_mend else ""
-    notes.print(f"{escape(plain(first))}go on with the unfinished suites alone:")
-    notes.print(f"  {escape(plain(command))}", soft_wrap=True)
+    stderr.print(f"{escape(plain(first))}go on with the unfinished suites alone:")
+    stderr.print(f"  {escape(plain(command))}", soft_wrap=True)
 
 
 def _print_plans(file: SuitesFile, suite_ids: list[str], night: date | None, *, as_json: bool) -> bool:
@@ -159,18 +159,20 @@ def _print_plans(file: SuitesFile, suite_ids: list[str], night: date | None, *, 
     else:
         cells = []
         for row in rows:
-            price = None if row["fault"] else price_words(row["cost_usd"])  # type: ignore[arg-type]
-            anchors = row["anchors"] and price_words(row["anchors"]["cost_usd"])  # type: ignore[index]
+            price = None if row["fault"] else price_words(row["cost_usd"])
+            anchors = row["anchors"] and price_words(row["anchors"]["cost_usd"])
             cells.append((row["suite"], row["output_count"], row["request_count"], price, anchors, row["fault"]))
         show_rows(("suite", "outputs", "to ask", "estimated", "anchors", "fault"), cells)
+        for sentence in filter(None, [*(row["budget_note"] for row in rows), _over_budget(file, rows)]):
+            stderr.print(f"note: {plain(sentence)}", markup=False)
     return not any(row["fault"] for row in rows)
 
 
-def _plan_of(file: SuitesFile, suite_id: str, night: date, now: datetime) -> dict[str, object]:
+def _plan_of(file: SuitesFile, suite_id: str, night: date, now: datetime) -> dict[str, Any]:
     from gradebook.tasks.stages.preview import preview_run  # imports the judge's HTTP client, which is slow
 
-    names = ("output_count", "request_count", "cost_usd", "anchors")
-    row: dict[str, object] = {"suite": suite_id} | dict.fromkeys(names)
+    names = ("output_count", "request_count", "cost_usd", "anchors", "budget_note")
+    row: dict[str, Any] = {"suite": suite_id} | dict.fromkeys(names)
     request = suite_request(file[suite_id], night, now, lake=file.lake, data=file.data, budget_usd=file.budget_usd)
     try:
         ingested, plan = preview_run(request)
@@ -178,7 +180,20 @@ def _plan_of(file: SuitesFile, suite_id: str, night: date, now: datetime) -> dic
     except GradebookError as error:
         return row | {"fault": in_suites_file(str(error))}
     counts = {"output_count": ingested.output_count, "request_count": plan.request_count, "cost_usd": plan.cost_usd}
-    return row | counts | {"fault": None}
+    note = plan.budget_note and f"{suite_id}: {in_suites_file(plan.budget_note)}"
+    return row | counts | {"budget_note": note, "fault": None}
+
+
+def _over_budget(file: SuitesFile, rows: Sequence[dict[str, Any]]) -> str | None:
+    """Note of suites that fit the file's budget one by one, and together cost more by their estimates."""
+    costs = [row["cost_usd"] for row in rows] + [anchors["cost_usd"] for row in rows if (anchors := row["anchors"])]
+    total_usd = sum(cost for cost in costs if cost is not None)
+    if file.budget_usd is None or total_usd <= file.budget_usd:
+        return None
+    return (
+        f"budget: all suites are estimated at {price_words(total_usd)}, of {price_words(file.budget_usd)}: those that "
+        "come last may not be finished"
+    )
 
 
 def _price_anchors(suite: Suite, request: EvaluationRequest) -> dict[str, object] | None:

@@ -80,21 +80,21 @@ def notify(  # noqa: PLR0913 - each is an option
 
 
 def _sentences(notified: Notified) -> list[str]:
-    words = "requested" if notified.is_new else f"requested before, now {notified.state}"
-    words += f"; {MOST_TRIES} flow runs failed, so no other is created" if notified.is_given_up else ""
-    sentence = f"flow run {notified.flow_run_id} of {notified.deployment}: {words}"
+    state = "requested" if notified.is_new else f"requested before, now {notified.state}"
+    state += f"; {MOST_TRIES} flow runs failed, so no other is created" if notified.is_given_up else ""
+    sentence = f"flow run {notified.flow_run_id} of {notified.deployment}: {state}"
     return [sentence, notified.url] if notified.url else [sentence]
 
 
 def read_parameters(pairs: list[str]) -> dict[str, Any]:
     """Parse `--param budget_usd=5`. A value is read as JSON if possible, else as text. Raises `InputError`."""
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not (name and equals):
             raise InputError("--param", repr(pair), "NAME=VALUE")
         try:
-            found[name] = json.loads(text)
+            parameters[name] = json.loads(text)
         except ValueError:
-            found[name] = text
-    return found
+            parameters[name] = text
+    return parameters

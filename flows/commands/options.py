@@ -1,19 +1,117 @@
-"""Shared options of the commands, exit codes, and printing of JSON."""
+"""Shared options of the commands, exit codes, printing of JSON, and shell completion of values.
+
+Rubrics, ids of runs, criteria and tables are completed. An error completes nothing, silently.
+"""
 
 import inspect
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import date, datetime
 from functools import wraps
 from inspect import Parameter
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperCommand
 
-from gradebook.flows.commands.completion import COMPLETIONS, complete_run, complete_word
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.runs.request import OPTIONS, Option, Panel, Use, options_of
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.runs.request import BASELINE_WORDS, OPTIONS, Option, Panel, Use, options_of
+from gradebook.tasks.workspace.folder import LATEST, usual_lake
+
+Completion = Callable[[typer.Context, str], list[str]]
+_RUBRIC_KEYS = re.compile(rb"^(criteria|extends):", re.MULTILINE)  # judges and suites are YAML files too
+_CRITERIA = "select distinct criterion_id from criteria order by all"
+
+
+def _completing(names: Callable[[typer.Context], Iterable[str]]) -> Completion:
+    """Completion by the printable names that start with the typed text; an error completes nothing."""
+
+    @wraps(names)
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        matches: list[str] = []
+        with suppress(Exception):  # whatever it is: the shell would show it in the middle of the typed line
+            matches += (name for name in names(ctx) if name.startswith(incomplete) and name.isprintable())
+        return matches
+
+    complete.__annotations__ = {"ctx": typer.Context, "incomplete": str}
+    del complete.__wrapped__  # typer reads the signature
+    return complete
+
+
+def _lake_of(ctx: typer.Context) -> Lake:
+    uri = ctx.params.get("lake") or usual_lake()
+    return find_lake(uri, ctx.params.get("data"))
+
+
+def complete_word(choices: Iterable[str]) -> Completion:
+    """Completion by the allowed values of an option."""
+    return _completing(lambda _ctx: choices)
+
+
+@_completing
+def complete_rubric(ctx: typer.Context) -> Iterator[str]:
+    """Names of the shipped rubrics, rubric files of the working folder, and versions in the lake."""
+    from gradebook.rubrics.files.load import shipped_rubrics
+
+    yield from shipped_rubrics()
+    for path in (*Path().glob("*.yaml"), *Path().glob("*.yml")):
+        if path.is_file() and _RUBRIC_KEYS.search(path.read_bytes()):
+            yield path.name
+    from gradebook.tasks.rubric_store.versions import list_versions
+
+    for row in list_versions(_lake_of(ctx)):
+        yield f"{row['rubric_id']}@{row['rubric_version']}"
+
+
+@_completing
+def complete_run(ctx: typer.Context) -> Iterator[str]:
+    """The word `latest`, and ids of runs, newest first."""
+    if run_ids := _run_ids(_lake_of(ctx)):
+        yield LATEST
+        yield from run_ids
+
+
+def _run_ids(lake: Lake) -> list[str]:
+    """Ids of runs, newest first: from the folders of the runs, which takes no time, or else from the lake's tables."""
+    folders = [path for path in (lake.root / "runs").glob("*") if path.is_dir()]
+    if folders:
+        return [path.name for path in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)]
+    from gradebook.tasks.published.runs import list_runs
+
+    return [str(row["run_id"]) for row in list_runs(lake)]
+
+
+@_completing
+def complete_baseline(ctx: typer.Context) -> Iterator[str]:
+    """Words that mean a run, and ids of runs."""
+    yield from BASELINE_WORDS
+    yield from _run_ids(_lake_of(ctx))
+
+
+@_completing
+def complete_criterion(ctx: typer.Context) -> Iterable[str]:
+    """Criteria of the rubrics in the lake."""
+    from gradebook.tasks.lake.connections import connect
+    from gradebook.tasks.lake.rows import read_rows
+
+    with connect(_lake_of(ctx), read_only=True) as connection:
+        return [str(row["criterion_id"]) for row in read_rows(connection, _CRITERIA)]
+
+
+@_completing
+def complete_table(_ctx: typer.Context) -> Iterable[str]:
+    """Names of tables, marts and views."""
+    from gradebook.tasks.lake.schema import list_tables
+
+    return [table.name for table in list_tables()]
+
+
+COMPLETIONS: dict[str, Completion] = {"rubric": complete_rubric, "baseline": complete_baseline}  # by option's name
+
 
 DONE, NOT_MET, BAD_INPUT, NOT_FINISHED = 0, 1, 2, 3  # the exit codes
 ALSO_TABLES = ("demo", "sql")  # commands that print tables and have no --json
@@ -40,11 +138,11 @@ def option_of(name: str, *, has_panel: bool = False) -> Any:
 
 
 class StrictCommand(TyperCommand):
-    """Command that refuses an option with two values, of which it would take the last."""
+    """Command that refuses an option given twice; click alone would take the last value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _, _, given = self.make_parser(ctx).parse_args([*args])
-        counts: Counter[Any] = Counter(given)
+        _, _, given_params = self.make_parser(ctx).parse_args([*args])
+        counts: Counter[Any] = Counter(given_params)
         for option, count in counts.items():
             if count > 1 and option.param_type_name == "option" and not (option.multiple or option.is_flag):
                 raise InputError(option.opts[0], f"{count} values", "one")
@@ -57,10 +155,10 @@ class GroupedCommand(StrictCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": []}
-        for each in self.get_params(ctx):
-            plain_title = "Arguments" if each.param_type_name == "argument" else "Options"
-            title = getattr(each, "rich_help_panel", None) or plain_title
-            record = each.get_help_record(ctx)
+        for param in self.get_params(ctx):
+            default_title = "Arguments" if param.param_type_name == "argument" else "Options"
+            title = getattr(param, "rich_help_panel", None) or default_title
+            record = param.get_help_record(ctx)
             if record is not None:
                 sections.setdefault(title, []).append(record)
         for title, records in sections.items():
@@ -74,9 +172,11 @@ def takes_options(use: Use) -> Callable[[Function], Function]:
 
     def decorate(command: Function) -> Function:
         signature = inspect.signature(command)
-        own = [each for each in signature.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+        parameters_of_command = [
+            parameter for parameter in signature.parameters.values() if parameter.kind is not Parameter.VAR_KEYWORD
+        ]
         options = sorted(options_of(use), key=lambda option: [*Panel].index(option.panel))
-        parameters = [*map(_parameter, options), *own]
+        parameters = [*map(_parameter, options), *parameters_of_command]
         command.__signature__ = signature.replace(  # type: ignore[attr-defined]
             parameters=[parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in parameters]
         )
@@ -109,16 +209,65 @@ def with_wide(command: Callable[..., Any]) -> Callable[..., Any]:
             show_wide()
         return command(**options)
 
-    parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in signature.parameters.values()]
+    parameters = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in signature.parameters.values()]
     wide = Parameter("wide", Parameter.KEYWORD_ONLY, default=False, annotation=WideOption)
     widened.__signature__ = signature.replace(parameters=[*parameters, wide])  # type: ignore[attr-defined]
     return widened
 
 
+def with_latest(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Resolve the word `latest` to the latest published run in every parameter that completes ids of runs."""
+    signature = inspect.signature(command)
+    names = [parameter.name for parameter in signature.parameters.values() if _is_run(parameter)]
+    if not names:
+        return command
+
+    @wraps(command)
+    def resolved(**options: Any) -> Any:
+        chosen = [name for name in names if LATEST in _listed(options.get(name))]
+        if chosen:
+            latest = _latest_run(options)
+            for name in chosen:
+                run_ids = [latest if run_id == LATEST else run_id for run_id in _listed(options[name])]
+                options[name] = run_ids if isinstance(options[name], list) else run_ids[0]
+        return command(**options)
+
+    parameters = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in signature.parameters.values()]
+    resolved.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return resolved
+
+
+def _is_run(parameter: Parameter) -> bool:
+    described = getattr(parameter.annotation, "__metadata__", ())
+    return any(getattr(setting, "autocompletion", None) is complete_run for setting in described)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _latest_run(options: Mapping[str, Any]) -> str:
+    """Latest published run of the lake that a command's options name."""
+    from gradebook.tasks.lake.versions import find_lake_at
+    from gradebook.tasks.published.runs import latest_run
+
+    at = options.get("at")
+    return latest_run(find_lake_at(options["lake"], options.get("data"), None if at == LATEST else at))
+
+
 LakeOption = Annotated[str, option_of("lake")]
 DataOption = Annotated[str | None, option_of("data")]
+ComparedOption = Annotated[
+    str | None,
+    typer.Option(
+        "--baseline",
+        help="a published run, whose answers preferences and similarities compare with",
+        autocompletion=complete_run,
+    ),
+]
 AllowFunctionsOption = Annotated[list[str] | None, option_of("allow_functions")]
 MapOption = Annotated[list[str] | None, option_of("column_map")]
+ModelsOption = Annotated[str, option_of("models")]
 RequireOption = Annotated[str | None, option_of("require")]
 FailIfOption = Annotated[str | None, option_of("fail_if")]
 AtOption = Annotated[
@@ -156,7 +305,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object 
 
 
 def json_text(row: dict[str, Any]) -> str:
-    """One JSON object, indented, with a line break at its end."""
+    """JSON text of an object, indented, with a line break at its end."""
     import orjson
 
     return orjson.dumps(row, default=str, option=orjson.OPT_INDENT_2).decode() + "\n"

@@ -9,20 +9,26 @@ from typing import Annotated
 
 import typer
 
-from gradebook.flows.commands.completion import complete_criterion, complete_run
-from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, LakeOption, option_of
-from gradebook.flows.display.terminal import notes, people
-from gradebook.rubrics.model.counts import counted
+from gradebook.flows.commands.options import (
+    DEFAULT_LAKE,
+    DataOption,
+    LakeOption,
+    complete_criterion,
+    complete_run,
+    option_of,
+)
+from gradebook.flows.display.terminal import stderr, stdout
 from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.lake.address import Lake, find_lake
-from gradebook.tasks.published.run_list import latest_run
+from gradebook.tasks.published.runs import latest_run
 from gradebook.tasks.ratings.rating_queue import Queue
 from gradebook.tasks.ratings.rating_session import RatingSession, opened_session
 from gradebook.tasks.runs.request import read_request
 from gradebook.tasks.serving.rating_page import rating_app
 from gradebook.tasks.serving.serve import bind, serve_app
 from gradebook.tasks.system.listeners import LOOPBACK, Tokens, hosts_of
-from gradebook.tasks.system.own_process import call_apart
+from gradebook.tasks.system.processes import call_in_new_process
 
 MOST_RATERS = 200
 LONGEST_NAME = 80
@@ -121,12 +127,12 @@ def rate(  # noqa: PLR0913 - each is an option
     names = _names(raters)
     _refuse_open(host, trust_host)
     _refuse_conflicts(queue, pairs=pairs, baseline=baseline, gold=gold, train=train)
-    _refuse_sights(queue, pairs=pairs, gold=gold, show_names=show_names, show_judge=show_judge)
+    _refuse_hints(queue, pairs=pairs, gold=gold, show_names=show_names, show_judge=show_judge)
     found_lake = find_lake(lake, data)
     wanted = _run_to_rate(run, rubric, column_map, lake, data)
     next_ids: list[str] = []
     if queue is Queue.calibration:
-        wanted = wanted if isinstance(wanted, str) else call_apart(wanted, found_lake)
+        wanted = wanted if isinstance(wanted, str) else call_in_new_process(wanted, found_lake)
         next_ids = _next_ids(found_lake, wanted, count)
     with (
         bind(host, port) as listener,
@@ -144,19 +150,19 @@ def rate(  # noqa: PLR0913 - each is an option
             next_ids=next_ids,
             has_names=show_names,
             has_judge=show_judge,
-            call=call_apart,
+            call=call_in_new_process,
         ) as session,
     ):
         _serve(session, names, listener, host, trust_host or [])
-    notes.print(_next_step(session))
+    stderr.print(_next_step(session))
 
 
 def _next_ids(lake: Lake, run_id: str, count: int) -> list[str]:
     """Outputs that `gradebook calibrate --rate-next` names."""
     from gradebook.tasks.agreement.calibration import MOST_NEXT, calibrate_run
 
-    found = call_apart(calibrate_run, lake, run_id, next_count=min(count, MOST_NEXT)).next_outputs
-    return [str(row["output_id"]) for row in found]
+    rows = call_in_new_process(calibrate_run, lake, run_id, next_count=min(count, MOST_NEXT)).next_outputs
+    return [str(row["output_id"]) for row in rows]
 
 
 def _serve(session: RatingSession, names: list[str], listener: socket, host: str, trust_host: list[str]) -> None:
@@ -168,11 +174,11 @@ def _serve(session: RatingSession, names: list[str], listener: socket, host: str
     if session.own_count:
         of_rows = f"{counted(session.own_count, 'criterion', 'criteria')} of single rows"
         criteria = f"{criteria}, {of_rows}" if session.criteria else of_rows
-    notes.print(f"{tasks} of {session.run_id}, {criteria}. Ctrl-C ends.")
+    stderr.print(f"{tasks} of {session.run_id}, {criteria}. Ctrl-C ends.")
     for name in names:
-        people.print(f"{name}  http://{address}/t/{tokens.issue(name)}", markup=False, soft_wrap=True)
+        stdout.print(f"{name}  http://{address}/t/{tokens.issue(name)}", markup=False, soft_wrap=True)
     hosts = hosts_of(port, host, trust_host)
-    serve_app(rating_app(session, tokens, hosts, lambda text: notes.print(text, markup=False)), listener)
+    serve_app(rating_app(session, tokens, hosts, lambda text: stderr.print(text, markup=False)), listener)
 
 
 def _next_step(session: RatingSession) -> str:
@@ -184,21 +190,24 @@ def _next_step(session: RatingSession) -> str:
 def _run_to_rate(
     run: str | None, rubric: str | None, column_map: list[str] | None, lake: str, data: str | None
 ) -> str | Callable[[Lake], str]:
-    """Id of the run to rate, given or of a file of outputs, or how to find the latest. Raises `InputError`."""
+    """Id of the run to rate: the given one, or a new one of a file. Without either: the function `latest_run`.
+
+    Raises `InputError`.
+    """
     if rubric is None:
         if column_map:
             raise InputError("--map", "no --rubric", "a file of outputs and its --rubric")
         if run is not None and os.path.isfile(run):  # noqa: PTH113 - Path raises where a name is too long
             raise InputError(run, "a file", "--rubric, with which its outputs are rated, or a run's id")
-        return run or latest_run  # found where the tasks are: a process less to start
+        return run or latest_run  # called where the tasks run, which saves a process
     if run is None:
         raise InputError("--rubric", "no file of outputs", "one: `gradebook rate OUTPUTS --rubric RUBRIC`")
-    given = {"outputs": run, "rubric": rubric, "column_map": column_map or (), "lake": lake, "data": data}
+    options = {"outputs": run, "rubric": rubric, "column_map": column_map or (), "lake": lake, "data": data}
     from gradebook.flows.display.progress_bars import shown_progress
-    from gradebook.tasks.stages.unjudged import run_to_rate
+    from gradebook.tasks.stages.pipeline import run_to_rate
 
     with shown_progress():
-        return run_to_rate(read_request(given, datetime.now(UTC)))
+        return run_to_rate(read_request(options, datetime.now(UTC)))
 
 
 def _refuse_open(host: str, trust_host: list[str] | None) -> None:
@@ -218,8 +227,8 @@ def _refuse_conflicts(queue: Queue, *, pairs: bool, baseline: str | None, gold: 
         raise InputError("--queue", f"{queue.value} with --pairs", "random, the one queue of pairs")
 
 
-def _refuse_sights(queue: Queue, *, pairs: bool, gold: str | None, show_names: bool, show_judge: bool) -> None:
-    """Refuse to show raters what the queue has not, or what would spoil it."""
+def _refuse_hints(queue: Queue, *, pairs: bool, gold: str | None, show_names: bool, show_judge: bool) -> None:
+    """Refuse to show raters what the queue lacks, or what would bias them."""
     if show_names and queue is not Queue.adjudicate:
         raise InputError("--show-names", f"--queue {queue.value}", "--queue adjudicate: other raters see no ratings")
     if show_judge and (pairs or gold is not None or queue is Queue.adjudicate):

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from gradebook.flows.commands.completion import complete_criterion, complete_run
 from gradebook.flows.commands.options import (
     DEFAULT_LAKE,
     AtOption,
@@ -15,19 +14,20 @@ from gradebook.flows.commands.options import (
     JsonOption,
     LakeOption,
     MapOption,
+    complete_criterion,
+    complete_run,
     print_json,
 )
 from gradebook.flows.commands.read_lake import read_lake
-from gradebook.flows.display.terminal import filled_columns, heading_words, notes, say, show_rows
-from gradebook.rubrics.model.counts import counted
+from gradebook.flows.display.terminal import filled_columns, heading_words, say, show_rows, stderr
+from gradebook.rubrics.text.wording import counted, score_words
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.ratings.import_ratings import RatingImport, import_ratings
 from gradebook.tasks.ratings.import_sheets import RatingFile
 from gradebook.tasks.ratings.offered import take_ratings
-from gradebook.tasks.ratings.table import count_ratings, find_ratings
+from gradebook.tasks.ratings.tables import count_ratings, find_ratings
 from gradebook.tasks.rubric_store.versions import find_rubric
 from gradebook.tasks.runs.request import read_column_map
-from gradebook.tasks.system.number_format import score_words
 
 app = typer.Typer(help="Import, list and show people's ratings.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -89,7 +89,7 @@ def import_file(  # noqa: PLR0913 - each is an option
 
     Exit: 0 done, 2 bad input or too many invalid ratings: nothing was written.
     """
-    asked = RatingFile(
+    rating_file = RatingFile(
         file,
         form.value if form else None,
         read_column_map(column_map or []),
@@ -100,7 +100,7 @@ def import_file(  # noqa: PLR0913 - each is an option
         max_bad_rate,
     )
     found_lake = find_lake(lake, data)
-    imported = import_ratings(found_lake, find_rubric(rubric, found_lake), asked, is_dry=dry_run)
+    imported = import_ratings(found_lake, find_rubric(rubric, found_lake), rating_file, is_dry=dry_run)
     if as_json:
         print_json(imported.as_json() | {"is_dry_run": dry_run})
     else:
@@ -174,10 +174,12 @@ def _show_rows(rows: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         print_json({"ratings": rows})
     elif rows:
-        shown = ({**row, "mean_score": score_words(row["mean_score"])} if "mean_score" in row else row for row in rows)
-        show_rows(*filled_columns(map(heading_words, rows[0]), [[*row.values()] for row in shown]))
+        formatted = (
+            {**row, "mean_score": score_words(row["mean_score"])} if "mean_score" in row else row for row in rows
+        )
+        show_rows(*filled_columns(map(heading_words, rows[0]), [[*row.values()] for row in formatted]))
     else:
-        notes.print("no ratings yet; `gradebook rate` collects them, `gradebook ratings import` reads a file of them")
+        stderr.print("no ratings yet; `gradebook rate` collects them, `gradebook ratings import` reads a file of them")
 
 
 def _show_import(imported: RatingImport, *, is_dry: bool) -> None:
@@ -192,15 +194,17 @@ def _show_import(imported: RatingImport, *, is_dry: bool) -> None:
         missing += f"; {counted(imported.step_count, 'step')} marked"
     if imported.claim_count:
         missing += f"; {counted(imported.claim_count, 'claim')} marked"
+    if imported.choice_count:
+        missing += f"; {counted(imported.choice_count, 'choice')} between outputs, {imported.new_choice_count:,} new"
     if imported.taken_back_count:
         missing += f"; {counted(imported.taken_back_count, 'rating')} withdrawn"
     lines = [
         f"{imported.file}: format {imported.form}{guessed}; {rows}",
         f"{counted(imported.rating_count, 'rating')} {whose}: {new}; {missing}",
-        *(f"numbers of {name} are read as {words}s" for name, words in imported.numbers.items()),
-        *(f"left out: {words}" for words in imported.left_out),
+        *(f"numbers of {name} are read as {meaning}s" for name, meaning in imported.numbers.items()),
+        *(f"left out: {reason}" for reason in imported.left_out),
         *([f"{counted(imported.bad_count, 'sheet')} refused{quarantined}:"] if imported.bad_count else []),
-        *(f"  {words}" for words in imported.faults),
+        *(f"  {fault}" for fault in imported.faults),
     ]
     if is_dry:
         lines.append("dry run: nothing was written")

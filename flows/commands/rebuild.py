@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from gradebook.flows.commands.completion import complete_run
 from gradebook.flows.commands.options import (
     DEFAULT_LAKE,
     DONE,
@@ -16,16 +15,17 @@ from gradebook.flows.commands.options import (
     ForceOption,
     JsonOption,
     LakeOption,
+    complete_run,
     print_json,
 )
 from gradebook.flows.commands.read_lake import read_lake
-from gradebook.flows.display.terminal import notes, people, plain, show
-from gradebook.rubrics.model.counts import counted
+from gradebook.flows.display.progress_bars import shown_activity
+from gradebook.flows.display.terminal import plain, show, stderr, stdout
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.text.tables import Column, Table
-from gradebook.tasks.published.run_list import latest_run
-from gradebook.tasks.stages.compare_marts import Difference, MartCheck
-from gradebook.tasks.stages.rebuild import Rebuilt, rebuild_run
+from gradebook.rubrics.text.wording import counted
+from gradebook.tasks.published.runs import latest_run
+from gradebook.tasks.stages.rebuild import Difference, MartCheck, Rebuilt, rebuild_run
 
 
 def show_rebuilt(rebuilt: Rebuilt) -> None:
@@ -35,27 +35,27 @@ def show_rebuilt(rebuilt: Rebuilt) -> None:
         (mart, f"{count:,}", *([_words(checks[mart], rebuilt)] if mart in checks else []))
         for mart, count in rebuilt.marts
     ]
-    unequal = [place for place, (mart, _) in enumerate(rebuilt.marts) if mart in checks and not checks[mart].is_equal]
+    unequal = [index for index, (mart, _) in enumerate(rebuilt.marts) if mart in checks and not checks[mart].is_equal]
     columns = (Column("table"), Column("rows", is_number=True), *([Column("as published")] if checks else []))
     show(Table(f"run {rebuilt.run_id}, rebuilt", columns, tuple(rows), frozenset(unequal)))
     for check in rebuilt.checks:
         for difference in check.differences:
-            people.print(f"[red]{check.mart}[/] {escape(_sentence(difference))}")
+            stdout.print(f"[red]{check.mart}[/] {escape(_sentence(difference))}")
     if rebuilt.made_by != rebuilt.code_version and not rebuilt.is_equal:
-        people.print(
+        stdout.print(
             f"gradebook {rebuilt.made_by} published the run, this is {rebuilt.code_version}: figures differ where a "
             f"formula has changed since. To check the data, rebuild with gradebook {rebuilt.made_by}."
         )
     for file in rebuilt.files:
-        notes.print(f"wrote {escape(plain(file))}", soft_wrap=True)
+        stderr.print(f"wrote {escape(plain(file))}", soft_wrap=True)
 
 
 def _words(check: MartCheck, rebuilt: Rebuilt) -> str:
     differing = counted(check.differing_count, "row")
-    words = "equal" if check.is_equal else f"{differing} of both tables without a match"
+    sentence = "equal" if check.is_equal else f"{differing} of both tables without a match"
     if not check.new_columns:
-        return words
-    return f"{words}; made by gradebook {rebuilt.made_by}, new since: {', '.join(check.new_columns)}"
+        return sentence
+    return f"{sentence}; made by gradebook {rebuilt.made_by}, new since: {', '.join(check.new_columns)}"
 
 
 def _sentence(difference: Difference) -> str:
@@ -101,8 +101,9 @@ def rebuild(
         raise InputError("--out", "no folder name", "one for the files of the marts")
     if not check and out is None:
         raise InputError("rebuild", "neither --check nor --out", "one of them, or both")
-    found = read_lake(lake, data)
-    rebuilt = rebuild_run(found, run or latest_run(found), out=out, is_forced=is_forced, is_checked=check)
+    found_lake = read_lake(lake, data)
+    with shown_activity("rebuilding"):
+        rebuilt = rebuild_run(found_lake, run or latest_run(found_lake), out=out, is_forced=is_forced, is_checked=check)
     if as_json:
         print_json(rebuilt.as_json())
     else:

@@ -1,4 +1,4 @@
-"""The command `gradebook report`: a published run as a page, a comment or a picture."""
+"""The commands `gradebook report`, for a published run, and `gradebook site`, for the home page of a lake."""
 
 import sys
 from enum import StrEnum
@@ -6,14 +6,26 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
-from gradebook.flows.commands.completion import complete_run
-from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, LakeOption
+from gradebook.flows.commands.options import (
+    DEFAULT_LAKE,
+    AtOption,
+    DataOption,
+    JsonOption,
+    LakeOption,
+    complete_run,
+    print_json,
+)
 from gradebook.flows.commands.read_lake import read_lake
+from gradebook.flows.display.progress_bars import shown_activity, shown_progress
+from gradebook.flows.display.terminal import plain, stderr
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.published.run_list import latest_run, refuse_unknown_run
+from gradebook.rubrics.text.wording import counted
+from gradebook.tasks.published.runs import latest_run, refuse_unknown_run
 from gradebook.tasks.published.summary import summarise
-from gradebook.tasks.reporting.export.picture import run_report
+from gradebook.tasks.reporting.page import run_report
+from gradebook.tasks.reporting.site import write_site
 from gradebook.tasks.system.files import write_bytes
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -66,12 +78,14 @@ def report(
         raise InputError("--out", "- with a picture, which a terminal can't show", "a file or a pipe")
     if out is not None and out.is_dir():
         raise InputError("--out", f"can't write {out}: Is a directory")
-    found = read_lake(lake, data, at)
+    found_lake = read_lake(lake, data, at)
     if against is not None:
-        refuse_unknown_run(found, against, "--against")  # first, as a summary takes longer
-    summary = summarise(found, run or latest_run(found))
-    name = RunFolder.below(found.root, summary.run_id).run_id
-    _write(run_report(found, summary, form.value, against), out or Path(f"{name}.{form.value}"))
+        refuse_unknown_run(found_lake, against, "--against")  # first, as a summary takes longer
+    with shown_activity("drawing the report"):
+        summary = summarise(found_lake, run or latest_run(found_lake))
+        name = RunFolder.below(found_lake.root, summary.run_id).run_id
+        content = run_report(found_lake, summary, form.value, against)
+    _write(content, out or Path(f"{name}.{form.value}"))
 
 
 def _write(content: bytes, out: Path) -> None:
@@ -85,3 +99,35 @@ def _write(content: bytes, out: Path) -> None:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InputError("--out", f"can't write {out}: {reason}") from error
     typer.echo(out)
+
+
+def site(
+    out: Annotated[Path, typer.Argument(help="folder to write to; created if missing")],
+    is_anew: Annotated[bool, typer.Option("--anew", help="write existing reports again too")] = False,
+    at: AtOption = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a lake's home page: runs, trends, reports and rubrics.
+
+    The files are static: open OUT/index.html, or copy the folder to any web server. Run the same command again to add
+    new runs.
+
+    \b
+    gradebook site public
+    gradebook site public --anew --json
+    """
+    with shown_progress():
+        written = write_site(read_lake(lake, data, at), out, is_anew=is_anew)
+    if as_json:
+        counts = {"report_count": written.report_count, "kept_count": written.kept_count}
+        print_json(
+            {"home": str(written.home), **counts, "rubric_count": written.rubric_count, "faults": written.faults}
+        )
+        return
+    for run_id, fault in written.faults.items():
+        stderr.print(f"[yellow]no report of {run_id}:[/] {escape(plain(fault))}", soft_wrap=True)
+    reports = f"{counted(written.report_count, 'report')} written, {written.kept_count:,} unchanged"
+    stderr.print(f"{reports}, {counted(written.rubric_count, 'rubric')}", highlight=False)
+    typer.echo(written.home)

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from gradebook.flows.commands.completion import complete_rubric, complete_run
 from gradebook.flows.commands.options import (
     DEFAULT_LAKE,
     DONE,
@@ -14,14 +13,17 @@ from gradebook.flows.commands.options import (
     JsonOption,
     LakeOption,
     PrefectOption,
+    complete_rubric,
+    complete_run,
     print_json,
 )
+from gradebook.flows.display.progress_bars import shown_activity
 from gradebook.flows.display.summary import show_summary
 from gradebook.flows.run import run_here
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.stages.rescore import RescoreRequest, rescore_run
 from gradebook.tasks.stages.submit import StagesInThreads
-from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.folder import RunFolder, report_url
 
 
 def rescore(
@@ -56,12 +58,16 @@ def rescore(
     Exit: 0 done, 1 a gate or threshold is not met, 2 bad input.
     """
     request = RescoreRequest(run, rubric, lake, data, run_id)
-    summary = run_here(
-        lambda: rescore_run(request, StagesInThreads())[0], "rescore_run:rescore_run", asdict(request), prefect=prefect
-    )
-    report = RunFolder.below(find_lake(lake, data).root, summary.run_id).report_file
+    with shown_activity("scoring again"):
+        summary = run_here(
+            lambda: rescore_run(request, StagesInThreads())[0],
+            "rescore_run:rescore_run",
+            asdict(request),
+            prefect=prefect,
+        )
+    folder = RunFolder.below(find_lake(lake, data).root, summary.run_id)
     if as_json:
-        print_json(summary.as_json() | {"report": str(report)})
+        print_json(summary.as_json() | {"report": str(folder.report_file)})
     else:
-        show_summary(summary, str(report), find_lake(lake, data).words())
+        show_summary(summary, report_url(folder), find_lake(lake, data).words())
     raise typer.Exit(DONE if summary.is_met else NOT_MET)

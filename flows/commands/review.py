@@ -20,23 +20,30 @@ from gradebook.flows.commands.options import (
     print_json,
 )
 from gradebook.flows.display.progress_bars import shown_progress
-from gradebook.flows.display.terminal import people, plain
+from gradebook.flows.display.terminal import plain, stdout
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.runs.request import EvaluationRequest
-from gradebook.tasks.stages.artifacts import ArtifactState, rubrics_for
-from gradebook.tasks.stages.review import APPROVED, STDIN, Review, enter_artifact, review_artifact
+from gradebook.tasks.stages.review import (
+    APPROVED,
+    STDIN,
+    ArtifactState,
+    Review,
+    enter_artifact,
+    review_artifact,
+    rubrics_for,
+)
 
 
 def show_review(review: Review) -> None:
     """Print the status, then each rubric's verdict with its feedback."""
-    people.print(f"{escape(plain(review.artifact))}: [bold]{review.status}[/]")
+    stdout.print(f"{escape(plain(review.artifact))}: [bold]{review.status}[/]")
     for evaluation in review.evaluations:
         colour = "green" if evaluation.status == APPROVED else "red"
-        people.print(f"\n[bold]{escape(plain(evaluation.rubric))}[/]: [{colour}]{evaluation.status}[/]")
+        stdout.print(f"\n[bold]{escape(plain(evaluation.rubric))}[/]: [{colour}]{evaluation.status}[/]")
         for line in evaluation.feedback.splitlines():
-            people.print(f"  {escape(plain(line))}")
+            stdout.print(f"  {escape(plain(line))}")
         for sentence in (*evaluation.unmet, *evaluation.notes):
-            people.print(f"  [yellow]{escape(plain(sentence))}[/]")
+            stdout.print(f"  [yellow]{escape(plain(sentence))}[/]")
 
 
 def review(  # noqa: PLR0913 - each is an option
@@ -102,22 +109,22 @@ def review(  # noqa: PLR0913 - each is an option
         return
     content = _read(artifact)
     with shown_progress() if judge else nullcontext():  # checks alone take a second
-        found = review_artifact(artifact, content, names, request, target_type)
+        reviewed = review_artifact(artifact, content, names, request, target_type)
     if as_json:
-        print_json(found.as_json())
+        print_json(reviewed.as_json())
     else:
-        show_review(found)
-    raise typer.Exit(DONE if found.status == APPROVED else NOT_MET)
+        show_review(reviewed)
+    raise typer.Exit(DONE if reviewed.status == APPROVED else NOT_MET)
 
 
-def _rubrics(named: list[str] | None, target_type: str | None, review_map: Path) -> tuple[str, ...]:
-    if not named:
+def _rubrics(listed: list[str] | None, target_type: str | None, review_map: Path) -> tuple[str, ...]:
+    if not listed:
         if target_type is None:
             raise InputError("--rubrics", "none", "rubrics, or --target-type and a map of types to rubrics")
         return rubrics_for(target_type, review_map)
-    names = tuple(name.strip() for name in ",".join(named).split(",") if name.strip())
+    names = tuple(name.strip() for name in ",".join(listed).split(",") if name.strip())
     if not names:
-        raise InputError("--rubrics", repr(",".join(named)), "at least one rubric")
+        raise InputError("--rubrics", repr(",".join(listed)), "at least one rubric")
     return names
 
 

@@ -1,9 +1,10 @@
 """The commands `gradebook rubric ...`: write, lint, show, compare, import and export rubrics."""
 
+import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -13,7 +14,6 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from gradebook.flows.commands.completion import complete_rubric
 from gradebook.flows.commands.options import (
     DEFAULT_LAKE,
     DONE,
@@ -22,29 +22,36 @@ from gradebook.flows.commands.options import (
     ForceOption,
     JsonOption,
     LakeOption,
+    complete_rubric,
+    complete_run,
     json_text,
     print_json,
 )
-from gradebook.flows.display.rubric import show_difference, show_findings, show_import, show_lost
-from gradebook.flows.display.terminal import for_stdout, heading_words, notes, people, plain, say, show_rows
-from gradebook.rubrics.files.draft import Answers, copied_text, drafted_text, id_from
-from gradebook.rubrics.files.dump import rubric_values, rubric_yaml
+from gradebook.flows.display.progress_bars import shown_activity
+from gradebook.flows.display.terminal import for_stdout, heading_words, plain, say, show_rows, stderr, stdout
+from gradebook.rubrics.files.dump import Answers, copied_text, drafted_text, id_from, rubric_values, rubric_yaml
 from gradebook.rubrics.files.editor_schema import editor_schema
 from gradebook.rubrics.files.load import read_rubric, shipped_rubrics, shipped_text
-from gradebook.rubrics.files.semver import next_version, required_step
+from gradebook.rubrics.files.versions import VersionStep, next_version, required_step, step_between
+from gradebook.rubrics.lint.findings import LintFinding, Severity
+from gradebook.rubrics.lint.linting import lint_text
+from gradebook.rubrics.lint.rules import UNUSUAL_SUM
 from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.rubric import TOP, Rubric, WeightTree
 from gradebook.rubrics.text.plain_words import unknown_word
+from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import lake_exists
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.rubric_store.files import (
     RUBRIC_SUFFIXES,
+    ImportSummary,
     describe_shipped,
     export_source,
     import_file,
     lint_rubrics,
     needs_of,
-    refuse_lint_errors,
+    refuse_unfit,
     write_new,
 )
 from gradebook.tasks.rubric_store.versions import (
@@ -54,6 +61,8 @@ from gradebook.tasks.rubric_store.versions import (
     list_versions,
     register_rubric,
 )
+from gradebook.tasks.runs.function_settings import read_function_settings
+from gradebook.tasks.system.shell import shell_line
 
 
 def new(
@@ -79,31 +88,34 @@ def new(
     rubric_id = id_from(file.stem)
     text = drafted_text(rubric_id, _ask()) if source is None else _copy(source, rubric_id)
     write_new(file, text, is_forced=is_forced)
-    notes.print(f"wrote {plain(file)}", markup=False, soft_wrap=True)
+    stderr.print(f"wrote {plain(file)}", markup=False, soft_wrap=True)
     name = str(file) if "/" in str(file) else f"./{file}"
     show_findings(lint_rubrics([name], find_lake(lake, data)), 1)
-    asked = read_rubric(name).asked_criteria
-    then = "see what a judge costs" if asked else "evaluate outputs with it"
+    judged_criteria = read_rubric(name).asked_criteria
+    then = "see what a judge costs" if judged_criteria else "evaluate outputs with it"
     lint = plain(shlex.join(["gradebook", "rubric", "lint", name]))
-    notes.print(f"edit it, lint it again with `{lint}`, then {then}:", markup=False)
-    judge = ["--judge", "gpt-4o-mini", "--dry-run"] if asked else []
+    stderr.print(f"edit it, lint it again with `{lint}`, then {then}:", markup=False)
+    judge = ["--judge", "gpt-4o-mini", "--dry-run"] if judged_criteria else []
     command = shlex.join(["gradebook", "evaluate", "outputs.jsonl", "--rubric", name, *judge])
-    notes.print(plain(command), markup=False, soft_wrap=True)
+    stderr.print(plain(command), markup=False, soft_wrap=True)
 
 
 def _copy(source: str, rubric_id: str) -> str:
     if source not in shipped_rubrics():
         raise InputError("--from", repr(source), unknown_word(source, shipped_rubrics()))
     content, _ = shipped_text(source)
-    return copied_text(content.decode(), source, rubric_id)
+    is_unusual = any(finding.rule == UNUSUAL_SUM for finding in lint_text(content, source))
+    sums = WeightTree.of(read_rubric(source)).positive_sums
+    is_stated = is_unusual and len(sums) == 1  # categories may each have a sum of their own
+    return copied_text(content.decode(), source, rubric_id, sums[TOP] if is_stated else None)
 
 
 def _ask() -> Answers:
-    """Ask in the terminal what the rubric is about. Raises `InputError` where nobody can answer."""
+    """Ask in the terminal what the rubric is about. Raises `InputError` without a terminal."""
     if not sys.stdin.isatty():
         raise InputError("rubric new", "no terminal to ask questions in", "--from with the name of a shipped rubric")
     description = _answer("What does the rubric evaluate? (one sentence)")
-    notes.print("Criteria: a question each, which a good output answers with yes. An empty line ends the list.")
+    stderr.print("Criteria: a question each, which a good output answers with yes. An empty line ends the list.")
     questions: list[str] = []
     while question := _answer(f"Criterion {len(questions) + 1}"):
         questions.append(question)
@@ -113,11 +125,11 @@ def _ask() -> Answers:
 
 
 def _answer(question: str) -> str:
-    notes.print(f"{question}: ", end="", markup=False)
+    stderr.print(f"{question}: ", end="", markup=False)
     try:
         return input().strip()
     except EOFError:  # Ctrl-D
-        notes.print()
+        stderr.print()
         raise InputError("rubric new", "the end of the input", f"an answer to {question!r}") from None
 
 
@@ -156,12 +168,21 @@ class RubricFormat(StrEnum):
     checklist = "checklist"
     autorubric = "autorubric"
     ifeval = "ifeval"
+    openai_graders = "openai-graders"
+    openai_evals = "openai-evals"
+    promptfoo = "promptfoo"
+    deepeval = "deepeval"
+    lm_eval = "lm-eval"
+    pairs = "pairs"
+    inspect_scores = "inspect-scores"
+    tau_bench = "tau-bench"
+    terminal_bench = "terminal-bench"
+    multichallenge = "multichallenge"
+    advancedif = "advancedif"
 
 
-FormatOption = Annotated[
-    RubricFormat,
-    typer.Option("--format", metavar="<format>", help=f"format of the other system: {', '.join(RubricFormat)}"),
-]
+FORMAT_HELP = f"format of the other system: {', '.join(RubricFormat)}"
+FormatOption = Annotated[RubricFormat, typer.Option("--format", metavar="<format>", help=FORMAT_HELP)]
 
 
 @app.command()
@@ -186,13 +207,14 @@ def lint(
 
     Exit: 0 clean, 1 an error (with --strict: or a warning) was found, 2 no such file.
     """
-    found = lint_rubrics(rubrics, find_lake(lake, data), against)
-    severities = Counter(finding.severity for finding in found)
+    allows = read_function_settings(Path.cwd(), os.environ).allows
+    findings = lint_rubrics(rubrics, find_lake(lake, data), against, allows)
+    severities = Counter(finding.severity for finding in findings)
     if as_json:
         counts = {f"{severity}_count": severities[severity] for severity in ("error", "warning", "note")}
-        print_json({"findings": [asdict(finding) for finding in found], **counts})
+        print_json({"findings": [asdict(finding) for finding in findings], **counts})
     else:
-        show_findings(found, len(rubrics))
+        show_findings(findings, len(rubrics))
     raise typer.Exit(NOT_MET if severities["error"] or (is_strict and severities["warning"]) else DONE)
 
 
@@ -218,20 +240,21 @@ def list_rubrics(
     def wanted(rows: Iterable[Row]) -> list[Row]:
         return [row for row in rows if target_type is None or row["target_type"] == target_type]
 
-    shipped = wanted(map(describe_shipped, shipped_rubrics()))
-    versions = wanted(list_versions(find_lake(lake, data)))
+    with shown_activity("reading rubrics"):
+        shipped = wanted(map(describe_shipped, shipped_rubrics()))
+        versions = wanted(list_versions(find_lake(lake, data)))
     if as_json:
         print_json({"shipped": shipped, "versions": versions})
         return
     for title, rows in (("shipped rubrics", shipped), ("versions in the lake", versions)):
         if rows:
-            people.print(f"[bold]{title}[/]")
+            stdout.print(f"[bold]{title}[/]")
             names = (name.removeprefix("is_").replace("rubric_version", "version") for name in rows[0])
             yes = {True: "yes", False: None}
             cells = ([yes[cell] if isinstance(cell, bool) else cell for cell in row.values()] for row in rows)
-            show_rows(map(heading_words, names), cells)
+            show_rows(map(heading_words, names), cells, is_narrow=True)
     if not shipped and not versions:
-        notes.print(f"no rubric has the target_type {escape(plain(target_type))}")
+        stderr.print(f"no rubric has the target_type {escape(plain(target_type))}")
 
 
 @app.command()
@@ -245,7 +268,8 @@ def register(
     """Store a rubric version in the lake without a run, or set its state.
 
     Nightly and checkpoint runs refuse drafts and retired versions. A draft can be registered again with another text
-    until a run uses it. An error of lint refuses a file that is to be active.
+    until a run uses it. A file that is to be active is refused for errors of lint, for more than ten weighted criteria,
+    for a description that repeats a name, and, with `require_thresholds`, for a criterion without a threshold.
 
     \b
     gradebook rubric register rubric.yaml --state draft
@@ -254,15 +278,15 @@ def register(
     Exit: 0 stored, 2 not a rubric, or another text of a stored version.
     """
     found_lake = find_lake(lake, data)
-    found = find_rubric(rubric, found_lake)
+    loaded = find_rubric(rubric, found_lake)
     if state == RubricState.active:
-        refuse_lint_errors(rubric)
-    register_rubric(found_lake, found, state, datetime.now(UTC))
-    stored = {"rubric_id": found.id, "rubric_version": found.version, "state": state.value}
+        refuse_unfit(rubric, loaded)
+    register_rubric(found_lake, loaded, state, datetime.now(UTC))
+    stored = {"rubric_id": loaded.id, "rubric_version": loaded.version, "state": state.value}
     if as_json:
         print_json(stored)
     else:
-        say(f"{found.id} {found.version}: {state.value} in {found_lake.name}")
+        say(f"{loaded.id} {loaded.version}: {state.value} in {found_lake.name}")
 
 
 @app.command()
@@ -279,12 +303,12 @@ def show(
     gradebook rubric show support_reply
     gradebook rubric show my_rubric --version 1.0.0
     """
-    found = find_rubric(rubric if version is None else f"{rubric}@{version}", find_lake(lake, data))
+    loaded = find_rubric(rubric if version is None else f"{rubric}@{version}", find_lake(lake, data))
     if as_json:
-        print_json(rubric_values(found))
+        print_json(rubric_values(loaded))
     else:
-        needs = ", ".join(needs_of(found)) or "nothing but outputs"
-        typer.echo(for_stdout(f"# needs: {needs}\n{rubric_yaml(found)}"), nl=False)
+        needs = ", ".join(needs_of(loaded)) or "nothing but outputs"
+        typer.echo(for_stdout(f"# needs: {needs}\n{rubric_yaml(loaded)}"), nl=False)
 
 
 @app.command()
@@ -310,7 +334,7 @@ def diff(
                 "new": f"{after.id} {after.version}",
                 "step": needed.step,
                 "smallest_version": next_version(before.version, needed.step),
-                "changes": [{"step": step, "change": words} for step, words in needed.reasons],
+                "changes": [{"step": step, "change": reason} for step, reason in needed.reasons],
             }
         )
         return
@@ -337,12 +361,18 @@ def schema(
 @app.command("import")
 def import_rubric(
     file: Annotated[Path, typer.Argument(help="a file of the other system")],
-    form: FormatOption,
     out: Annotated[
         Path, typer.Option("--out", "-o", help=".yaml or .jsonl file to write, or a folder for several files")
     ],
+    form: Annotated[
+        RubricFormat | None,
+        typer.Option("--format", metavar="<format>", help=f"{FORMAT_HELP}; default: found by the content"),
+    ] = None,
     answers: Annotated[
         Path | None, typer.Option("--answers", help="JSON Lines of models' answers, for a file with cases only")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="<name>", help="model of outputs whose file names none")
     ] = None,
     is_forced: ForceOption = False,
     as_json: JsonOption = False,
@@ -352,12 +382,13 @@ def import_rubric(
     Fields without an equivalent go to metadata and are listed.
 
     \b
+    gradebook rubric import results.json -o imported/
     gradebook rubric import config.yaml --format potato -o rubric.yaml
     gradebook rubric import task.json --format scale -o task/
     gradebook rubric import input_data.jsonl --format ifeval \\
         --answers responses.jsonl -o outputs.jsonl
     """
-    summary = import_file(form.value, file, out, answers, is_forced=is_forced)
+    summary = import_file(form and form.value, file, out, answers, model=model, is_forced=is_forced)
     if as_json:
         print_json(summary.as_json())
     else:
@@ -375,7 +406,12 @@ def export_rubric(
     form: FormatOption,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; default: stdout")] = None,
     run: Annotated[
-        str | None, typer.Option("--run", help="with --format scale: a run whose ratings and verdicts are written too")
+        str | None,
+        typer.Option(
+            "--run",
+            help="with --format scale: a run whose ratings and verdicts are written too",
+            autocompletion=complete_run,
+        ),
     ] = None,
     is_forced: ForceOption = False,
     lake: LakeOption = DEFAULT_LAKE,
@@ -411,8 +447,92 @@ def delete(
     \b
     gradebook rubric delete my_rubric
     """
-    found = find_lake(lake, data)
-    if not lake_exists(found):
-        raise InputError("rubric", f"no lake at {found.name}", "one")
-    delete_pointer(found, rubric_id)
+    found_lake = find_lake(lake, data)
+    if not lake_exists(found_lake):
+        raise InputError("rubric", f"no lake at {found_lake.name}", "one")
+    delete_pointer(found_lake, rubric_id)
     say(f"{rubric_id}: no longer has a latest version; its versions stay: `gradebook rubric list`")
+
+
+COLOURS: dict[Severity, str] = {"error": "red", "warning": "yellow", "note": "dim"}
+
+
+def show_findings(findings: Sequence[LintFinding], file_count: int) -> None:
+    """Print each finding with its fix, and the number of findings."""
+    for finding in findings:
+        where = finding.path if finding.line is None else f"{finding.path}:{finding.line}"
+        colour = COLOURS[finding.severity]
+        location = f"{finding.place}: " if finding.place else ""
+        _print_finding(
+            where, f"[{colour}]{finding.severity}[/] [bold]{finding.rule}[/]", f"{location}{finding.message}"
+        )
+        stdout.print(f"    {escape(plain(finding.mend))}")
+    files = counted(file_count, "rubric")
+    if not findings:
+        stdout.print(f"[green]{files}, no faults found[/]")
+        return
+    counts = Counter(finding.severity for finding in findings)
+    totals = ", ".join(counted(counts[severity], severity) for severity in COLOURS)
+    stdout.print(f"{files}: {totals}", highlight=False)
+
+
+def show_difference(old: Rubric, new: Rubric, needed: VersionStep) -> None:
+    """Print the changes, and the smallest version step for them."""
+    stdout.print(f"[bold]{old.id} {old.version} -> {new.id} {new.version}[/]")
+    for step, reason in needed.reasons:
+        stdout.print(f"  {step}: {escape(plain(reason))}")
+    if needed.step == "none":
+        stdout.print("no change that affects the digest")
+        return
+    smallest = next_version(old.version, needed.step)
+    taken = step_between(old.version, new.version)
+    is_right = taken != "back" and _size(taken) >= _size(needed.step)
+    verdict = "" if is_right else f"; [red]found {new.version}[/]"
+    stdout.print(f"smallest allowed step: {needed.step}, {smallest} or later{verdict}")
+
+
+def show_import(summary: ImportSummary) -> None:
+    """Print the written files, the fields put into metadata, and the work left to do."""
+    counts = (
+        counted(summary.criterion_count, "criterion", "criteria"),
+        counted(summary.case_count, "row"),
+        counted(summary.rating_count, "rating"),
+    )
+    if summary.guessed_by is not None:
+        stderr.print(f"read as {summary.format}, found by {summary.guessed_by} (--format names another)")
+    stdout.print(", ".join(counts), highlight=False)
+    if summary.choice_count:
+        choices = counted(summary.choice_count, "choice between responses", "choices between responses")
+        sentence = f"{choices}: after the evaluation `gradebook ratings import` reads the file itself"
+        stdout.print(sentence, highlight=False)
+    if summary.needs:
+        needs = escape(plain("; ".join(summary.needs)))
+        stdout.print(f"a run needs {needs} (--allow-unscored goes without)", highlight=False, soft_wrap=True)
+    if summary.kept:
+        stdout.print(f"stored in metadata: {escape(plain('; '.join(summary.kept)))}")
+    for sentence in summary.unmatched[:10]:
+        stdout.print(f"[yellow]unmatched:[/] {escape(plain(sentence))}")
+    if len(summary.unmatched) > 10:
+        stdout.print(f"[yellow]... and {len(summary.unmatched) - 10:,} more[/]")
+    if summary.findings:
+        stdout.print(
+            f"lint finds {counted(len(summary.findings), 'fault')}: "
+            f"{escape(plain(shell_line(('gradebook', 'rubric', 'lint', str(summary.written[0])))))}",
+            soft_wrap=True,
+        )
+    for path in summary.written:
+        stderr.print(f"wrote {escape(plain(path))}", soft_wrap=True)
+
+
+def show_lost(lost: Sequence[str]) -> None:
+    """Print, on stderr, the fields without an equivalent in the other format."""
+    for field in lost:
+        stderr.print(f"[yellow]lost:[/] {escape(plain(field))}", soft_wrap=True)
+
+
+def _print_finding(where: str, kind: str, sentence: str) -> None:
+    stdout.print(f"{escape(plain(where))}: {kind} {escape(plain(sentence))}")
+
+
+def _size(step: str) -> int:
+    return ("none", "patch", "minor", "major").index(step)

@@ -4,12 +4,24 @@ from rich.markup import escape
 
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, print_json
 from gradebook.flows.commands.read_lake import read_lake
-from gradebook.flows.display.terminal import notes, plain, say, show_rows
+from gradebook.flows.display.terminal import plain, say, show_rows, stderr
+from gradebook.rubrics.text.wording import price_words, score_words
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.published.run_list import list_runs
-from gradebook.tasks.system.number_format import price_words, score_words
+from gradebook.tasks.published.summary import list_runs_with_verdicts
 
-HEADINGS = ("run", "status", "mean", "rubric", "outputs", "billed", "judge", "version", "dataset")
+HEADINGS = (
+    "run",
+    "status",
+    "verdict",
+    "mean",
+    "lowest criterion",
+    "rubric",
+    "outputs",
+    "billed",
+    "judge",
+    "version",
+    "dataset",
+)
 
 
 def runs(
@@ -24,7 +36,7 @@ def runs(
     gradebook runs
     gradebook runs --at 2026-11-01 --json
     """
-    rows = list_runs(read_lake(lake, data, at))
+    rows = list_runs_with_verdicts(read_lake(lake, data, at))
     if as_json:
         print_json({"runs": list(rows)})
     elif rows:
@@ -32,7 +44,7 @@ def runs(
         reasons = ((row, row["reason"].partition("\n")[0]) for row in rows if row["reason"])
         say(*(f"{row['run_id']} {row['status']}: {reason}" for row, reason in reasons))
     else:
-        notes.print(f"no run in {escape(plain(lake))}; `gradebook evaluate` makes one")
+        stderr.print(f"no run in {escape(plain(lake))}; `gradebook evaluate` makes one")
 
 
 def _mean_words(row: Row) -> str:
@@ -47,7 +59,9 @@ def _cells(row: Row) -> tuple[object, ...]:
     return (
         row["run_id"],
         row["status"],
+        row["verdict"],
         _mean_words(row),
+        "" if row["weakest_mean"] is None else f"{row['weakest_id']} {score_words(row['weakest_mean'])}",
         f"{row['rubric_id']} {row['rubric_version']}",
         "" if row["output_count"] is None else f"{row['output_count']:,}{' (stopped)' if row['stopped_at'] else ''}",
         price_words(row["cost_usd"]),

@@ -5,18 +5,19 @@ from typing import Annotated
 
 import typer
 
-from gradebook.flows.commands.completion import complete_rubric
 from gradebook.flows.commands.options import (
     DEFAULT_LAKE,
     AllowFunctionsOption,
+    ComparedOption,
     DataOption,
     LakeOption,
     MapOption,
+    complete_rubric,
     option_of,
 )
-from gradebook.flows.display.terminal import notes, people
-from gradebook.rubrics.model.counts import counted
+from gradebook.flows.display.terminal import stderr, stdout
 from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.rewards.scorer import RubricScorer
 from gradebook.tasks.rubric_store.versions import find_rubric
@@ -74,6 +75,7 @@ def serve_rewards(  # noqa: PLR0913 - each is an option
     unscored: UnscoredOption = None,
     column_map: MapOption = None,
     allow_functions: AllowFunctionsOption = None,
+    baseline: ComparedOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
 ) -> None:
@@ -95,31 +97,34 @@ def serve_rewards(  # noqa: PLR0913 - each is an option
     if unscored is not None and not math.isfinite(unscored):
         raise InputError("--unscored", f"{unscored:g}", "a finite number")
     begin_logging()
-    found = find_rubric(rubric, find_lake(lake, data))
+    loaded = find_rubric(rubric, find_lake(lake, data))
     with (
         bind(host, port) as listener,
         RubricScorer(
-            found,
+            loaded,
             judge,
             deadline_s=deadline_s,
             budget_usd=budget_usd,
             gates=gates,
-            lake=None if judge is None else lake,
+            lake=None if judge is None and baseline is None else lake,
             data=data,
-            job=job or (found.id if budget_usd is not None else None),
+            job=job or (loaded.id if budget_usd is not None else None),
             column_map=read_column_map(column_map or ()),
             allow_functions=allow_functions or (),
+            baseline=baseline,
         ) as scorer,
     ):
         app = RewardsApp(scorer, deadline_s, unscored)
         bound = listener.getsockname()[1]
-        shown = "no judge: judged criteria are null" if scorer.judge is None else f"judge {scorer.judge}"
-        notes.print(f"{found.id} {found.version}, {shown}. Ctrl-C ends.", markup=False)
-        people.print(
+        judge_words = "no judge: judged criteria are null" if scorer.judge is None else f"judge {scorer.judge}"
+        stderr.print(f"{loaded.id} {loaded.version}, {judge_words}. Ctrl-C ends.", markup=False)
+        stdout.print(
             f"http://{_address(trust_host[0] if trust_host else host, bound)}/score", markup=False, soft_wrap=True
         )
         serve_app(rewards_app(app, hosts_of(bound, host, trust_host or ()), token), listener, deadline_s)
-    notes.print(f"{counted(app.scored_count, 'output')}, {app.unscored_count:,} of them without a reward", markup=False)
+    stderr.print(
+        f"{counted(app.scored_count, 'output')}, {app.unscored_count:,} of them without a reward", markup=False
+    )
 
 
 def _address(host: str, port: int) -> str:

@@ -1,4 +1,4 @@
-"""Request of a command that runs a flow in its own process: read and checked once, by the command."""
+"""Request of a command that runs a flow in its own process; the command checks it once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from gradebook.tasks.stages.check_request import CheckedRequest
 
 
 @dataclass(slots=True)
-class Asked:
+class CommandRequest:
     """Request of a command, checked. run: the run that the flow opened for it, None until then."""
 
     request: EvaluationRequest
@@ -19,22 +19,22 @@ class Asked:
     run: Run | None = None
 
 
-_asked: ContextVar[Asked | None] = ContextVar("asked", default=None)
+_current: ContextVar[CommandRequest | None] = ContextVar("current", default=None)
 
 
 @contextmanager
-def asking(asked: Asked) -> Iterator[Asked]:
-    """Let flows that the block calls find its request."""
-    token = _asked.set(asked)
+def with_command_request(current: CommandRequest) -> Iterator[CommandRequest]:
+    """Make a request available to the flows that the block calls."""
+    token = _current.set(current)
     try:
-        yield asked
+        yield current
     finally:
-        _asked.reset(token)
+        _current.reset(token)
 
 
-def asked_here() -> Asked | None:
+def command_request() -> CommandRequest | None:
     """Request of the command that runs this flow; None where a deployment or a program runs it.
 
     A function, since Dask pickles a flow with the globals of its module, and no context variable can be pickled.
     """
-    return _asked.get()
+    return _current.get()

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
-from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import InputError, UnfinishedError
-from gradebook.tasks.system.folder_settings import may_name_server, refuse_folder_settings
+from gradebook.rubrics.model.json_values import digest_of
+from gradebook.tasks.system.prefect_settings import may_name_server, refuse_folder_settings
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -78,13 +78,15 @@ def notify_checkpoint(  # noqa: PLR0913 - one parameter for each fact about a ch
         collecting, digest = _collecting(subject, prompts, endpoint)
         subject |= collecting
     with _client() as client:
-        found = _deployment(client, deployment)
+        deployed = _deployment(client, deployment)
         # A parameter with the deployment's own value does not change the work.
-        differing = {name: value for name, value in (parameters or {}).items() if found.parameters.get(name) != value}
-        others = {name: _place(value) if _is_file(name, value) else value for name, value in differing.items()}
-        parts = [deployment, model, step, checkpoint, digest, others]
-        key = digest_of(json.dumps(parts, sort_keys=True, default=str))
-        notified = _ask(client, found, deployment, key, subject | others)
+        differing = {
+            name: value for name, value in (parameters or {}).items() if deployed.parameters.get(name) != value
+        }
+        changed = {name: _place(value) if _is_file(name, value) else value for name, value in differing.items()}
+        key_parts = [deployment, model, step, checkpoint, digest, changed]
+        key = digest_of(json.dumps(key_parts, sort_keys=True, default=str))
+        notified = _ask(client, deployed, deployment, key, subject | changed)
     if has_event:
         _emit_saved(key, subject)
     return notified
@@ -122,19 +124,19 @@ def _is_file(name: str, value: object) -> bool:
 
 
 def _ask(
-    client: "SyncPrefectClient", found: "DeploymentResponse", deployment: str, key: str, parameters: dict[str, Any]
+    client: "SyncPrefectClient", deployed: "DeploymentResponse", deployment: str, key: str, parameters: dict[str, Any]
 ) -> Notified:
     """Find or create the flow run of a key; a failed flow run is followed by another one."""
-    earlier = _run_of(client, found, key)
+    earlier = _run_of(client, deployed, key)
     for _ in range(MOST_TRIES - 1):
         if earlier is None or not _has_failed(earlier):
             break
         # Derived from the failed run, so that two requests at once still share one new run.
         key = digest_of(f"{key} after {earlier.id}")
-        earlier = _run_of(client, found, key)
+        earlier = _run_of(client, deployed, key)
     if earlier is not None:
         return _notified(earlier, deployment, key, is_new=False)
-    made = client.create_flow_run_from_deployment(found.id, parameters=parameters, idempotency_key=key)
+    made = client.create_flow_run_from_deployment(deployed.id, parameters=parameters, idempotency_key=key)
     return _notified(made, deployment, key, is_new=True)
 
 
@@ -145,7 +147,7 @@ def _has_failed(run: "FlowRun") -> bool:
     return datetime.now(UTC) - run.state.timestamp > timedelta(seconds=TAKEN_UP_S)
 
 
-def _run_of(client: "SyncPrefectClient", found: "DeploymentResponse", key: str) -> "FlowRun | None":
+def _run_of(client: "SyncPrefectClient", deployed: "DeploymentResponse", key: str) -> "FlowRun | None":
     from prefect.client.schemas.filters import (
         DeploymentFilter,
         DeploymentFilterId,
@@ -155,7 +157,7 @@ def _run_of(client: "SyncPrefectClient", found: "DeploymentResponse", key: str) 
 
     runs = client.read_flow_runs(
         flow_run_filter=FlowRunFilter(idempotency_key=FlowRunFilterIdempotencyKey(any_=[key])),
-        deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[found.id])),
+        deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[deployed.id])),
         limit=1,
     )
     return runs[0] if runs else None
@@ -178,8 +180,8 @@ def _deployment(client: "SyncPrefectClient", name: str) -> "DeploymentResponse":
     try:
         return client.read_deployment_by_name(name)
     except ObjectNotFound:
-        found = f"no {name!r} on {client.api_url}"
-        raise InputError("--deployment", found, "one that `prefect deploy` made there") from None
+        missing = f"no {name!r} on {client.api_url}"
+        raise InputError("--deployment", missing, "one that `prefect deploy` made there") from None
 
 
 @contextmanager

@@ -5,15 +5,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gradebook.flows.deployment.notify import DEPLOYMENT, MOST_TRIES, Notified, notify_checkpoint
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.lake.address import find_lake
-from gradebook.tasks.operations.checkpoint_sweep import SavedCheckpoint, find_saved, query_saved, undecided
+from gradebook.tasks.operations.checkpoint_decisions import SavedCheckpoint, find_saved, query_saved, without_decision
 
 
 @dataclass(frozen=True, slots=True)
 class SweepRequest:
-    """Where to look for checkpoints, and the rubric and deployment that decide about them.
+    """Location of checkpoints, and the rubric and deployment that decide about them.
 
     place: a folder, a glob, or a file with a table. query: SQL over the lake instead of a place. parameters: of the
     deployment, besides the rubric and the column map.
@@ -52,9 +52,9 @@ class Swept:
     @property
     def sentence(self) -> str:
         new_count = sum(notified is not None and notified.is_new for _, notified in self.undecided)
-        asked = f"; {new_count:,} requested now" if any(notified for _, notified in self.undecided) else ""
-        found = counted(self.found_count, "checkpoint")
-        return f"{found} found, {len(self.undecided):,} of them without a decision{asked}"
+        requested = f"; {new_count:,} requested now" if any(notified for _, notified in self.undecided) else ""
+        checkpoints = counted(self.found_count, "checkpoint")
+        return f"{checkpoints} found, {len(self.undecided):,} of them without a decision{requested}"
 
     def as_json(self) -> dict[str, Any]:
         rows = [
@@ -70,27 +70,31 @@ def sweep_saved(request: SweepRequest, *, is_notifying: bool) -> Swept:
     Raises `InputError` for a wrong request, `UnfinishedError` if no server answers: run the same sweep again then.
     """
     if (request.place is None) == (request.query is None):
-        found = "neither a place nor a query" if request.place is None else "both a place and a query"
-        raise InputError("sweep", found, "a folder, a glob or a table, or a query")
+        fault = "neither a place nor a query" if request.place is None else "both a place and a query"
+        raise InputError("sweep", fault, "a folder, a glob or a table, or a query")
     lake = find_lake(request.lake, request.data)
     if request.query is not None:
         saved_now = query_saved(lake, request.query)
     else:
         saved_now = find_saved(request.place or "", request.model, request.pattern)
-    left = undecided(lake, request.rubric, saved_now, request.column_map)
-    return Swept(len(saved_now), tuple((saved, _submit(saved, request) if is_notifying else None) for saved in left))
+    to_decide = without_decision(lake, request.rubric, saved_now, request.column_map)
+    return Swept(
+        len(saved_now), tuple((saved, _submit(saved, request) if is_notifying else None) for saved in to_decide)
+    )
 
 
 def _submit(saved: SavedCheckpoint, request: SweepRequest) -> Notified | None:
     """Request the flow run of one checkpoint; returns None if its outputs can't be read."""
     if saved.fault is not None:
         return None
-    named = {"rubric": request.rubric} | ({"column_map": dict(request.column_map)} if request.column_map else {})
+    rubric_parameters = {"rubric": request.rubric} | (
+        {"column_map": dict(request.column_map)} if request.column_map else {}
+    )
     return notify_checkpoint(
         saved.outputs,
         saved.model,
         step=saved.step,
         checkpoint=saved.checkpoint,
         deployment=request.deployment,
-        parameters={**request.parameters, **named},
+        parameters={**request.parameters, **rubric_parameters},
     )

@@ -1,27 +1,29 @@
 """Tables of agreement and calibration, on stdout."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gradebook.flows.display.terminal import people, plain, say, show_rows
-from gradebook.rubrics.model.counts import counted
+from gradebook.flows.display.terminal import plain, say, show, show_rows, stdout
 from gradebook.rubrics.statistics.agreement import Measure
 from gradebook.rubrics.statistics.calibration import Estimate
+from gradebook.rubrics.statistics.cascade_rule import Share as Loss
+from gradebook.rubrics.statistics.cascade_rule import Tradeoff
 from gradebook.rubrics.statistics.davidson import Strength
-from gradebook.rubrics.statistics.judge_beside_people import WITH_GAPS
-from gradebook.rubrics.statistics.rater_comparison import RaterComparison
+from gradebook.rubrics.statistics.judge_quality import JudgeTrust, ReliabilityBin, Share
+from gradebook.rubrics.statistics.rater_comparison import WITH_GAPS, RaterComparison
+from gradebook.rubrics.text.reasons import reason_words
+from gradebook.rubrics.text.tables import Cells, Record, table_from
+from gradebook.rubrics.text.wording import counted, price_words, rate_words, score_words, signed_words, with_interval
 from gradebook.tasks.agreement.calibration import Calibration, RunCalibration
 from gradebook.tasks.agreement.compare_judges import JudgeChoice, JudgeChoices
 from gradebook.tasks.agreement.mart import JUDGE_RATERS, JUDGES, RATERS
-from gradebook.tasks.agreement.preferences import EQUAL, Preference
-from gradebook.tasks.agreement.published_run import AgreementPart, RunAgreement
-from gradebook.tasks.agreement.rankings import JUDGE, PEOPLE, SCORES, ModelRanking
-from gradebook.tasks.agreement.raters import ModelMean, RaterPace, RaterRow, RunRaters
-from gradebook.tasks.agreement.settled_labels import SettledCriterion
-from gradebook.tasks.agreement.steps import StepAgreement
-from gradebook.tasks.comparing.sentences import each_once
+from gradebook.tasks.agreement.preferences import EQUAL, JUDGE, PEOPLE, SCORES, ModelRanking, Preference
+from gradebook.tasks.agreement.published_run import AgreementPart, CriterionTrust, RunAgreement, StepAgreement
+from gradebook.tasks.agreement.raters import ModelMean, RaterPace, RaterPair, RaterRow, RunRaters, SettledCriterion
+from gradebook.tasks.agreement.recalibrate import CriterionFit, RunRecalibration
+from gradebook.tasks.comparing.cascade_choice import CascadeChoice, rule_words
+from gradebook.tasks.comparing.sentences import merge_equal_remarks
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.system.number_format import price_words, with_interval
 
 TITLES = {
     RATERS: "raters among themselves",
@@ -45,68 +47,115 @@ _WHOSE = {
 }
 
 
-def show_agreement(found: RunAgreement, by: str | None, *, is_full: bool) -> None:
+def show_agreement(agreement: RunAgreement, by: str | None, *, is_full: bool) -> None:
     """Print one table for each kind of pairs, each figure with its 95% interval.
 
     by: `rater` or `judge` for one row each, None for all together. is_full: also print every statistic, the reasons for
     missing ones, and the confusion matrices.
     """
-    _show_run(found.run)
-    if found.note:
-        say(f"note: {plain(found.note)}")
-    parts = [part for part in found.parts if _is_by(part, by)]
-    if found.parts and not parts:
-        say(f"nothing to compare by {by}: {_why_nothing(found, by)}")
+    _show_run(agreement.run)
+    if agreement.note:
+        say(f"note: {plain(agreement.note)}")
+    parts = [part for part in agreement.parts if _is_by(part, by)]
+    if agreement.parts and not parts:
+        say(f"nothing to compare by {by}: {_why_nothing(agreement, by)}")
     for kind, title in TITLES.items():
         of_kind = [part for part in parts if part.kind == kind]
         if of_kind:
-            people.print()
+            stdout.print()
             say(f"{title}, with 95% intervals")
             who = () if by is None else ("who",)
-            known = [name for name in SHOWN if any(part.measure(name).value is not None for part in of_kind)]
-            headings = ("criterion", *who, "outputs", *(SHOWN[name] for name in known), "pairs")
-            show_rows(headings, (_cells(part, known) for part in of_kind))
+            statistics = [name for name in SHOWN if any(part.measure(name).value is not None for part in of_kind)]
+            headings = ("criterion", *who, "outputs", *(SHOWN[name] for name in statistics), "pairs")
+            show_rows(headings, (_cells(part, statistics) for part in of_kind))
             for part in of_kind:
                 _show_gaps(part)
-    if found.preferences:
-        people.print()
+    _show_trust(agreement.trust, is_full=is_full)
+    if agreement.preferences:
+        stdout.print()
         say("people's preferences, with 95% intervals; B preferred: a tie counts as half; judge: prefers the same side")
         headings = ("criterion", "A", "B", "choices", "A", "tie", "B", "B preferred", "judge")
-        show_rows(headings, map(_preference_cells, found.preferences))
-    for ranked in found.rankings:
+        show_rows(headings, map(_preference_cells, agreement.preferences))
+    for ranked in agreement.rankings:
         _show_ranking(ranked)
-    _show_parts(found, is_full=is_full)
+    _show_parts(agreement, is_full=is_full)
     for part in parts if is_full else ():
         _show_in_full(part)
 
 
+def _show_trust(trust: Sequence[CriterionTrust], *, is_full: bool) -> None:
+    """Print what the judge finds of people's failures, and how good its probabilities are. is_full: also their curve.
+
+    A sentence names the criteria on which a judge that passes everything would agree as well.
+    """
+    if not trust:
+        return
+    stdout.print()
+    say("failures that people found, with 95% intervals over cases; always pass: agreement if nothing were failed")
+    _show(_TRUST, trust)
+    no_better = [row.criterion_id for row in trust if row.trust.is_no_better_than_passing]
+    if no_better:
+        say(f"a judge that passes everything would agree as well on {', '.join(map(plain, no_better))}")
+    for row in trust if is_full else ():
+        if row.trust.reliability:
+            stdout.print()
+            say(f"reliability on {plain(row.criterion_id)}: of outputs with such a probability, those that people pass")
+            _show(_BINS, row.trust.reliability)
+
+
+def _brier_words(trust: JudgeTrust) -> str:
+    return score_words(trust.brier) + ("" if trust.base_brier is None else f" (base rate {trust.base_brier:.3f})")
+
+
+_TRUST: Cells[CriterionTrust] = {
+    "criterion": lambda row: row.criterion_id,
+    "outputs": lambda row: f"{row.trust.n:,}",
+    "failures": lambda row: f"{row.trust.failure_count:,}",
+    "found by the judge": lambda row: _share_cell(row.trust.found),
+    "agreement": lambda row: _share_cell(row.trust.agreement),
+    "always pass": lambda row: rate_words(row.trust.always_pass),
+    "Brier": lambda row: _brier_words(row.trust),
+    "log loss": lambda row: score_words(row.trust.log_loss),
+}
+_BINS: Cells[ReliabilityBin] = {
+    "probability": lambda row: f"{row.low:.0%} to {row.high:.0%}",
+    "outputs": lambda row: f"{row.passed.n:,}",
+    "mean": lambda row: score_words(row.mean),
+    "passed by people": lambda row: _share_cell(row.passed),
+}
+
+
+def _share_cell(share: Share) -> str:
+    if share.value is None:
+        return UNKNOWN
+    return f"{rate_words(share.value)} ({rate_words(share.low)} to {rate_words(share.high)})"
+
+
 def _show_claims(claims: Sequence[StepAgreement]) -> None:
     """Print a row for each criterion of claims and kind of pairs."""
-    people.print()
+    stdout.print()
     say("claims, with 95% intervals over cases; found: of the claims that a rater did not mark as supported")
-    headings = ("criterion", "who", "claims", "cases", "agreement", "kappa", "found", "same verdict")
-    show_rows(headings, map(_step_cells, claims))
+    _show(_mark_columns("claims", "same verdict"), claims)
 
 
-def _show_parts(found: RunAgreement, *, is_full: bool) -> None:
+def _show_parts(agreement: RunAgreement, *, is_full: bool) -> None:
     """Print the agreement on parts of outputs: steps and claims."""
-    if found.steps:
-        _show_steps(found.steps, is_full=is_full)
-    if found.claims:
-        _show_claims(found.claims)
+    if agreement.steps:
+        _show_steps(agreement.steps, is_full=is_full)
+    if agreement.claims:
+        _show_claims(agreement.claims)
 
 
 def _show_steps(steps: Sequence[StepAgreement], *, is_full: bool) -> None:
     """Print a row for each criterion of steps and kind of pairs. is_full: also the pairs of error types."""
-    people.print()
+    stdout.print()
     say("steps of agents, with 95% intervals over cases; found: of one's steps below the best label, by the other")
-    headings = ("criterion", "who", "steps", "cases", "agreement", "kappa", "found", "same error type")
-    show_rows(headings, map(_step_cells, steps))
-    for each in steps if is_full else ():
-        people.print()
-        say(f"errors of steps, {TITLES[each.kind]}")
-        one, other = _SIDES[each.kind]
-        rows = ((*(kind or "no error" for kind in kinds), f"{count:,}") for *kinds, count in each.error_pairs)
+    _show(_mark_columns("steps", "same error type"), steps)
+    for row in steps if is_full else ():
+        stdout.print()
+        say(f"errors of steps, {TITLES[row.kind]}")
+        one, other = _SIDES[row.kind]
+        rows = ((*(kind or "no error" for kind in kinds), f"{count:,}") for *kinds, count in row.error_pairs)
         show_rows((one, other, "marks"), rows)
 
 
@@ -114,90 +163,133 @@ _SIDES = {RATERS: ("rater", "other"), JUDGE_RATERS: ("judge", "rater"), JUDGES: 
 _WHO = {RATERS: "raters", JUDGE_RATERS: "judge", JUDGES: "judges"}
 
 
-def _step_cells(found: StepAgreement) -> tuple[str, ...]:
-    figures = (found.percent_agreement, found.kappa, found.found_rate, found.same_type_rate)
-    return (
-        found.criterion_id,
-        _WHO[found.kind],
-        f"{found.n:,}",
-        f"{found.case_count:,}",
-        *map(_with_interval, figures),
-    )
+def _mark_columns(units: str, same_type: str) -> Cells[StepAgreement]:
+    """Columns on marks of steps or claims. units: heading of their number; same_type: of the share of equal types."""
+    return {
+        "criterion": lambda row: row.criterion_id,
+        "who": lambda row: _WHO[row.kind],
+        units: lambda row: f"{row.n:,}",
+        "cases": lambda row: f"{row.case_count:,}",
+        "agreement": lambda row: _with_interval(row.percent_agreement),
+        "kappa": lambda row: _with_interval(row.kappa),
+        "found": lambda row: _with_interval(row.found_rate),
+        same_type: lambda row: _with_interval(row.same_type_rate),
+    }
 
 
-def _preference_cells(found: Preference) -> tuple[str, ...]:
+def _preference_cells(preference: Preference) -> tuple[str, ...]:
     names = (
         " @ ".join(filter(None, side))
-        for side in ((found.model_a, found.checkpoint_a), (found.model_b, found.checkpoint_b))
+        for side in ((preference.model_a, preference.checkpoint_a), (preference.model_b, preference.checkpoint_b))
     )
-    counts = (found.choice_count, found.a_count, found.tie_count, found.b_count)
-    shares = (_with_interval(found.b_share), _with_interval(found.judge))
-    return (found.criterion_id, *names, *(f"{count:,}" for count in counts), *shares)
+    counts = (preference.choice_count, preference.a_count, preference.tie_count, preference.b_count)
+    shares = (_with_interval(preference.b_share), _with_interval(preference.judge))
+    return (preference.criterion_id, *names, *(f"{count:,}" for count in counts), *shares)
 
 
-def _show_ranking(found: ModelRanking) -> None:
-    whose = _WHOSE[found.source].format(found.criterion_id)
-    ties = f"; up to {found.tie_margin:.3f} is a tie" if found.tie_margin and found.tie_margin > EQUAL else ""
-    people.print()
+def _show_ranking(ranked: ModelRanking) -> None:
+    whose = _WHOSE[ranked.source].format(ranked.criterion_id)
+    ties = f"; up to {ranked.tie_margin:.3f} is a tie" if ranked.tie_margin and ranked.tie_margin > EQUAL else ""
+    stdout.print()
     say(f"strength of models by {whose}{ties} (Davidson: log odds against the average)")
-    adjusted = found.at_equal_length
+    adjusted = ranked.at_equal_length
     rows = []
-    for place, (name, each) in enumerate(zip(found.models, found.ranking.strengths, strict=True)):
-        cells = (_with_interval(each), UNKNOWN if each.elo is None else f"{each.elo:,.0f}", f"{each.choice_count:,}")
-        even = None if adjusted is None else adjusted.strengths[place].value
+    for index, (name, strength) in enumerate(zip(ranked.models, ranked.ranking.strengths, strict=True)):
+        cells = (
+            _with_interval(strength),
+            UNKNOWN if strength.elo is None else f"{strength.elo:,.0f}",
+            f"{strength.choice_count:,}",
+        )
+        even = None if adjusted is None else adjusted.strengths[index].value
         rows.append((name, *cells, UNKNOWN if even is None else f"{even:.3f}"))
     show_rows(("model", "strength", "Elo", "choices", "at equal length"), rows)
-    if found.ranking.reason:
-        say(f"note: {plain(found.ranking.reason)}")
+    if ranked.ranking.reason:
+        say(f"note: {plain(reason_words(ranked.ranking.reason))}")
 
 
-def show_calibration(found: RunCalibration) -> None:
-    """Print one row for each criterion and model: four estimates of the mean, and the ratings needed to halve it."""
-    _show_run(found.run)
-    if found.note:
-        say(f"note: {plain(found.note)}")
-    if found.rows:
-        people.print()
+def show_calibration(calibration: RunCalibration) -> None:
+    """Print one row for each criterion and model: four estimates of the mean; and how many ratings halve them."""
+    _show_run(calibration.run)
+    if calibration.note:
+        say(f"note: {plain(calibration.note)}")
+    if calibration.rows:
+        stdout.print()
         say("means with 95% intervals; corrected: PPI++, from ratings and judge together")
-        headings = (
-            "criterion",
-            "model",
-            "rated",
-            "unrated",
-            "corrected",
-            "ratings alone",
-            "judge alone",
-            "Rogan-Gladen",
-        )
-        show_rows((*headings, "to halve it"), map(_calibration_cells, found.rows))
-    for note in each_once(_notes(found)):
+        _show(_CALIBRATED, calibration.rows)
+        if calibration.more_count:
+            say(f"to halve every interval: rate {counted(calibration.more_count, 'more output')}, a random sample")
+    for note in merge_equal_remarks(_notes(calibration)):
         say(f"note: {plain(note)}")
-    if found.next_outputs:
-        people.print()
-        say(f"{counted(len(found.next_outputs), 'output')} to rate next, in this order:")
+    if calibration.next_outputs:
+        stdout.print()
+        say(f"{counted(len(calibration.next_outputs), 'output')} to rate next, in this order:")
         columns = ("output_id", "case_id", "model", "checkpoint", "sample_index", "score")
-        show_rows(columns, ([row[name] for name in columns] for row in found.next_outputs))
+        show_rows(columns, ([row[name] for name in columns] for row in calibration.next_outputs))
 
 
-def show_judge_choices(found: JudgeChoices) -> None:
+def show_judge_choices(choices: JudgeChoices) -> None:
     """Print one row for each criterion and judge, the best first."""
     say("judges by criterion, over the rated outputs that all of them scored; pairs that they order as people do")
-    headings = (
-        "criterion",
-        "judge",
-        "outputs",
-        "pairs of outputs",
-        "bias",
-        "$ per 1,000",
-        "models",
-        "tie up to",
-        "run",
-    )
-    names = _judge_names(found.rows)
-    show_rows(headings, (_choice_cells(row, names[row.run_id], found.prices[row.run_id]) for row in found.rows))
-    reasons = ((f"{row.criterion_id} by {names[row.run_id]}", row.reason) for row in found.rows if row.reason)
-    for words in each_once(reasons):
-        say(f"note: {plain(words)}")
+    names = _judge_names(choices.rows)
+    _show(_choice_columns(names, choices.prices), choices.rows)
+    reasons = ((f"{row.criterion_id} by {names[row.run_id]}", row.reason) for row in choices.rows if row.reason)
+    for note in merge_equal_remarks(reasons):
+        say(f"note: {plain(note)}")
+
+
+def show_cascade_choice(choice: CascadeChoice) -> None:
+    """Print the rule, and what asking more or less often costs and loses on cases that did not choose it."""
+    rule, chosen = choice.rule, choice.rule.chosen
+    if chosen is None:
+        say(f"no rule: ask {plain(choice.then)} always, or allow a larger --loss than {rate_words(rule.target)}")
+    else:
+        say(
+            f"{rule_words(chosen)}: ask {plain(choice.then)} there, {rate_words(chosen.asked)} of the verdicts; with "
+            f"{rule.confidence:.0%} confidence at most {rate_words(rule.target)} of the {choice.of} differ from always "
+            "asking it"
+        )
+    say(f"chosen on {counted(rule.case_count, 'case')}; measured on {rule.fresh_count:,} others:")
+    rows = sorted({*rule.frontier, *([chosen] if chosen else [])}, key=lambda row: (-row.asked, row.rule.value))
+    cells = (_tradeoff_cells(row, is_chosen=chosen is not None and row.rule == chosen.rule) for row in rows)
+    show_rows(("", "rule", "asked", "verdicts differ", "gates differ", "shift of the mean", "$ per 1,000"), cells)
+    if rule.always_usd is not None:
+        say(f"{plain(choice.then)} alone: {price_words(rule.always_usd)} for 1,000 outputs")
+    if chosen is None and rule.case_count < rule.needed_count:
+        say(f"note: so few losses can be shown from {rule.needed_count:,} cases on, half of all")
+    if choice.missing_count:
+        missing = counted(choice.missing_count, "verdict")
+        say(f"note: without {missing} of {plain(choice.first)} that lack the second one")
+
+
+def _tradeoff_cells(row: Tradeoff, *, is_chosen: bool) -> tuple[str, ...]:
+    shift = f"{row.shift.value:+.3f} ({row.shift.low:+.3f} to {row.shift.high:+.3f})"
+    gates = UNKNOWN if row.gate_loss is None else _loss_words(row.gate_loss)
+    head = ("*" if is_chosen else "", rule_words(row), rate_words(row.asked))
+    return (*head, _loss_words(row.loss), gates, shift, _price_words(row.usd))
+
+
+def _loss_words(loss: Loss) -> str:
+    return f"{rate_words(loss.value)} ({rate_words(loss.low)} to {rate_words(loss.high)})"
+
+
+def show_recalibration(recalibrated: RunRecalibration) -> None:
+    """Print the temperature of each criterion, and what it changes on cases that did not fit it."""
+    headings = ("criterion", "outputs", "temperature", "log loss", "recalibrated", "gain", "Brier", "recalibrated")
+    show_rows(headings, map(_fit_cells, recalibrated.rows))
+    for row in recalibrated.rows:
+        if row.reason:
+            say(f"note: {plain(row.criterion_id)}: {plain(row.reason)}")
+    if recalibrated.recalibration is not None:
+        say(f"version {plain(recalibrated.recalibration.version)}; above 1 the judge is too sure")
+
+
+def _fit_cells(row: CriterionFit) -> tuple[str, ...]:
+    if row.found is None:
+        return (row.criterion_id, *[UNKNOWN] * 7)
+    fit = row.found
+    gain = f"{fit.gain:+.3f} ({fit.gain_low:+.3f} to {fit.gain_high:+.3f})"
+    losses = f"{fit.log_loss:.3f}", f"{fit.fitted_log_loss:.3f}", gain, f"{fit.brier:.3f}", f"{fit.fitted_brier:.3f}"
+    return (row.criterion_id, f"{fit.n:,}", f"{fit.temperature:.2f}", *losses)
 
 
 def _judge_names(rows: Sequence[JudgeChoice]) -> dict[str, str]:
@@ -207,105 +299,133 @@ def _judge_names(rows: Sequence[JudgeChoice]) -> dict[str, str]:
     return {run_id: judge if counts[judge] == 1 else f"{judge}, run {run_id}" for run_id, judge in judges.items()}
 
 
-def _choice_cells(row: JudgeChoice, judge: str, price: float | None) -> tuple[str, ...]:
-    models = f"{row.models_alike} of {row.model_pairs}" if row.model_pairs else UNKNOWN
-    value, margin = row.outputs.value, row.outputs.tie_margin
-    alike, tie = (UNKNOWN if each is None else f"{each:.3f}" for each in (value, margin))
-    bias = UNKNOWN if row.bias is None else f"{row.bias:+.3f}"
-    cells = (row.criterion_id, judge, f"{row.n:,}", alike, bias, _price_words(price))
-    return (*cells, models, tie, row.run_id)
+def _choice_columns(names: Mapping[str, str], prices: Mapping[str, float | None]) -> Cells[JudgeChoice]:
+    """Columns on judges. names, prices: of the judge of each run."""
+    return {
+        "criterion": lambda row: row.criterion_id,
+        "judge": lambda row: names[row.run_id],
+        "outputs": lambda row: f"{row.n:,}",
+        "pairs of outputs": lambda row: score_words(row.outputs.value),
+        "bias": lambda row: signed_words(row.bias),
+        "$ per 1,000": lambda row: _price_words(prices[row.run_id]),
+        "models": lambda row: f"{row.models_alike} of {row.model_pairs}" if row.model_pairs else UNKNOWN,
+        "tie up to": lambda row: score_words(row.outputs.tie_margin),
+        "run": lambda row: row.run_id,
+    }
 
 
 def _price_words(price: float | None) -> str:
     return UNKNOWN if price is None else price_words(price)
 
 
-def show_raters(found: RunRaters) -> None:
+def show_raters(raters: RunRaters) -> None:
     """Print one row for each rater, and one for each pair of raters if they were compared."""
-    _show_run(found.run)
-    if found.note:
-        say(f"note: {plain(found.note)}")
-    headings = ("mean difference", "alpha", "agreement", "pairs")
-    if found.rows:
-        people.print()
+    _show_run(raters.run)
+    if raters.note:
+        say(f"note: {plain(raters.note)}")
+    if raters.rows:
+        stdout.print()
         say("raters beside all others, with 95% intervals; mean difference below 0: the rater gives lower scores")
-        show_rows(
-            ("rater", "ratings", *headings, "outputs", "with decisions", "with gold", "severity"),
-            map(_rater_cells, found.rows),
-        )
-        for row in found.rows:
-            for reason in dict.fromkeys(each.reason for each in _figures(row.beside) if each.reason):
+        _show(_RATERS, raters.rows)
+        for row in raters.rows:
+            for reason in dict.fromkeys(
+                reason_words(figure.reason) for figure in _figures(row.beside) if figure.reason
+            ):
                 say(f"note: {plain(row.rater)}: {plain(reason)}")
-    if found.models and len(found.rows) > 1:
-        people.print()
+    if raters.models and len(raters.rows) > 1:
+        stdout.print()
         say("mean ratings of models; adjusted: as if the average rater had rated all, with 95% intervals over cases")
-        show_rows(("model", "ratings of", "mean", "adjusted"), map(_mean_cells, found.models))
-        for words in each_once((each.model, each.mean.reason) for each in found.models if each.mean.reason):
-            say(f"note: {plain(words)}")
-    if found.paces:
-        people.print()
+        _show(_MEANS, raters.models)
+        for note in merge_equal_remarks(
+            (row.model, reason_words(row.mean.reason)) for row in raters.models if row.mean.reason
+        ):
+            say(f"note: {plain(note)}")
+    if raters.paces:
+        stdout.print()
         say("time on the rating page; too fast: submitted before the output can be read, which none should be")
-        show_rows(("rater", "sheets", "minutes", "median s", "too fast"), map(_pace_cells, found.paces))
-    if found.pairs:
-        people.print()
+        _show(_PACES, raters.paces)
+    if raters.pairs:
+        stdout.print()
         say("pairs of raters; mean difference: the first one's score minus the other's")
-        pairs = ((pair.rater, pair.other, *_comparison_cells(pair.beside)) for pair in found.pairs)
-        show_rows(("rater", "other", *headings), pairs)
-    if found.settled:
-        _show_settled(found.settled)
+        _show(_PAIRS, raters.pairs)
+    if raters.settled:
+        _show_settled(raters.settled)
 
 
 def _show_settled(settled: Sequence[SettledCriterion]) -> None:
     """Print the errors of each rater and judge, and how certain the settled levels are."""
-    known = [each for each in settled if each.reason is None]
-    if known:
-        people.print()
+    labelled = [criterion for criterion in settled if criterion.reason is None]
+    if labelled:
+        stdout.print()
         say("errors of raters and judges, as settled labels have them (Dawid-Skene); --json has each output's label")
-        rows = ((each.criterion_id, voice.who or voice.side, voice) for each in known for voice in each.voices)
-        cells = ((*names, f"{voice.n:,}", f"{voice.accuracy:.3f}") for *names, voice in rows)
+        rows = (
+            (criterion.criterion_id, source.who or source.side, source)
+            for criterion in labelled
+            for source in criterion.voices
+        )
+        cells = ((*names, f"{source.n:,}", f"{source.accuracy:.3f}") for *names, source in rows)
         show_rows(("criterion", "who", "labels", "gives the true level"), cells)
-    for each in known:
-        sure = sum(probability >= SURE for *_, probability in each.labels)
-        known_count = f"{sure:,} of {counted(len(each.labels), 'label')}"
-        say(f"{plain(each.criterion_id)}: {known_count} with a probability of {SURE:g} or more")
-    for words in each_once((each.criterion_id, each.reason) for each in settled if each.reason):
-        say(f"note: {plain(words)}")
+    for criterion in labelled:
+        sure = sum(probability >= SURE for *_, probability in criterion.labels)
+        known_count = f"{sure:,} of {counted(len(criterion.labels), 'label')}"
+        say(f"{plain(criterion.criterion_id)}: {known_count} with a probability of {SURE:g} or more")
+    for note in merge_equal_remarks(
+        (criterion.criterion_id, criterion.reason) for criterion in settled if criterion.reason
+    ):
+        say(f"note: {plain(note)}")
 
 
-def _rater_cells(row: RaterRow) -> tuple[str, ...]:
-    shares = (_with_interval(each) + (f" of {each.n:,}" if each.n else "") for each in (row.decisions, row.gold))
-    severity = UNKNOWN if row.severity is None else f"{row.severity:+.3f}"
-    compared = _comparison_cells(row.beside)
-    return (row.rater, f"{row.rating_count:,}", *compared, f"{row.output_count:,}", *shares, severity)
+_COMPARED: Cells[RaterRow | RaterPair] = {
+    "mean difference": lambda row: _with_interval(row.beside.difference),
+    "alpha": lambda row: _with_interval(row.beside.alpha),
+    "agreement": lambda row: _with_interval(row.beside.agreement),
+    "pairs": lambda row: f"{row.beside.pair_count:,}",
+}
+_RATERS: Cells[RaterRow] = {
+    "rater": lambda row: row.rater,
+    "ratings": lambda row: f"{row.rating_count:,}",
+    **_COMPARED,
+    "outputs": lambda row: f"{row.output_count:,}",
+    "with decisions": lambda row: _share_of_words(row.decisions),
+    "with gold": lambda row: _share_of_words(row.gold),
+    "severity": lambda row: signed_words(row.severity),
+}
+_PAIRS: Cells[RaterPair] = {"rater": lambda row: row.rater, "other": lambda row: row.other, **_COMPARED}
+_MEANS: Cells[ModelMean] = {
+    "model": lambda row: row.model,
+    "ratings of": lambda row: f"{row.mean.n:,}",
+    "mean": lambda row: f"{row.mean.plain:.3f}",
+    "adjusted": lambda row: with_interval(row.mean.adjusted, row.mean.ci_low, row.mean.ci_high),
+}
+_PACES: Cells[RaterPace] = {
+    "rater": lambda row: row.rater,
+    "sheets": lambda row: f"{row.sheet_count:,}",
+    "minutes": lambda row: f"{row.minutes:,.1f}",
+    "median s": lambda row: f"{row.median_sheet_s:,.0f}",
+    "too fast": lambda row: f"{row.fast_sheet_count:,}",
+}
 
 
-def _mean_cells(found: ModelMean) -> tuple[str, ...]:
-    mean = found.mean
-    adjusted = Estimate(mean.adjusted, mean.ci_low, mean.ci_high, mean.reason)
-    return (found.model, f"{mean.n:,}", f"{mean.plain:.3f}", _with_interval(adjusted))
+def _share_of_words(share: Measure) -> str:
+    return _with_interval(share) + (f" of {share.n:,}" if share.n else "")
 
 
-def _pace_cells(pace: RaterPace) -> tuple[str, ...]:
-    times = (f"{pace.minutes:,.1f}", f"{pace.median_sheet_s:,.0f}")
-    return (pace.rater, f"{pace.sheet_count:,}", *times, f"{pace.fast_sheet_count:,}")
+def _figures(comparison: RaterComparison) -> tuple[Measure, ...]:
+    return (comparison.difference, comparison.alpha, comparison.agreement)
 
 
-def _comparison_cells(found: RaterComparison) -> tuple[str, ...]:
-    return (*map(_with_interval, _figures(found)), f"{found.pair_count:,}")
-
-
-def _figures(found: RaterComparison) -> tuple[Measure, ...]:
-    return (found.difference, found.alpha, found.agreement)
+def _show(columns: Cells[Record], rows: Iterable[Record]) -> None:
+    show(table_from("", columns, {}, rows))
 
 
 def _show_run(run: Row) -> None:
     say(f"run {run['run_id']}, {run['rubric_id']} {run['rubric_version']}, judge {run['judge'] or 'none'}")
 
 
-def _why_nothing(found: RunAgreement, by: str | None) -> str:
+def _why_nothing(agreement: RunAgreement, by: str | None) -> str:
     if by == "judge":
         return "there is only one judge"
-    has_ratings = any(part.kind != JUDGES for part in found.parts)
+    has_ratings = any(part.kind != JUDGES for part in agreement.parts)
     return "too many raters, or too few outputs of each" if has_ratings else "there are no ratings"
 
 
@@ -322,24 +442,29 @@ def _cells(part: AgreementPart, statistics: Sequence[str]) -> tuple[str, ...]:
 
 
 def _show_gaps(part: AgreementPart) -> None:
-    found = part.measure(WITH_GAPS)
-    gap_count = (found.n or 0) - part.n
-    if found.value is not None and gap_count > 0:
+    measure = part.measure(WITH_GAPS)
+    gap_count = (measure.n or 0) - part.n
+    if measure.value is not None and gap_count > 0:
         say(
             f"note: {plain(part.criterion_id)}: the judge left {counted(gap_count, 'rated output')} unscored; with "
-            f"these as disagreement, agreement is {_with_interval(found)}"
+            f"these as disagreement, agreement is {_with_interval(measure)}"
         )
 
 
 def _show_in_full(part: AgreementPart) -> None:
     who = part.judge or part.rater
-    people.print()
+    stdout.print()
     say(f"{plain(part.criterion_id)}, {TITLES[part.kind]}{f', {plain(who)}' if who else ''}")
     show_rows(
         ("statistic", "outputs", "value and interval", ""),
         (
-            (each.statistic, UNKNOWN if each.n is None else f"{each.n:,}", _with_interval(each), each.reason or "")
-            for each in part.measures
+            (
+                measure.statistic,
+                UNKNOWN if measure.n is None else f"{measure.n:,}",
+                _with_interval(measure),
+                reason_words(measure.reason),
+            )
+            for measure in part.measures
         ),
     )
     if part.confusion:
@@ -349,21 +474,27 @@ def _show_in_full(part: AgreementPart) -> None:
         show_rows(("", *levels), ((level, *(f"{count:,}" for count in counts)) for level, counts in rows))
 
 
-def _calibration_cells(row: Calibration) -> tuple[str, ...]:
-    estimates = (row.corrected, row.rated, row.naive, row.rogan_gladen)
-    more = UNKNOWN if row.more_count is None else f"{row.more_count:,} more"
-    return (row.criterion_id, row.name, f"{row.n:,}", f"{row.unrated_count:,}", *map(_with_interval, estimates), more)
+_CALIBRATED: Cells[Calibration] = {
+    "criterion": lambda row: row.criterion_id,
+    "model": lambda row: row.name,
+    "rated": lambda row: f"{row.n:,}",
+    "unrated": lambda row: f"{row.unrated_count:,}",
+    "corrected": lambda row: _with_interval(row.corrected),
+    "ratings alone": lambda row: _with_interval(row.rated),
+    "judge alone": lambda row: _with_interval(row.naive),
+    "Rogan-Gladen": lambda row: _with_interval(row.rogan_gladen),
+}
 
 
-def _notes(found: RunCalibration) -> Iterator[tuple[str, str]]:
+def _notes(calibration: RunCalibration) -> Iterator[tuple[str, str]]:
     """Names and remarks of the calibrated means."""
-    for row in found.rows:
+    for row in calibration.rows:
         if row.note:
             yield f"{row.criterion_id} of {row.name}", row.note
-        reason = row.corrected.reason or (row.more_reason if row.unrated_count else None)
+        reason = reason_words(row.corrected.reason or (row.more_reason if row.unrated_count else None))
         if reason and reason not in (row.note or ""):
             yield f"{row.criterion_id} of {row.name}", reason
 
 
-def _with_interval(found: Measure | Estimate | Strength) -> str:
-    return UNKNOWN if found.value is None else with_interval(found.value, found.ci_low, found.ci_high)
+def _with_interval(figure: Measure | Estimate | Strength) -> str:
+    return UNKNOWN if figure.value is None else with_interval(figure.value, figure.ci_low, figure.ci_high)

@@ -1,26 +1,19 @@
-"""Tables and sentences of a comparison, regressions first, on stdout."""
+"""Verdict on a run or a comparison, and tables and sentences of a comparison, regressions first."""
 
 from collections.abc import Iterable, Sequence
 
 from rich.markup import escape
 
-from gradebook.flows.display.terminal import people, plain, show
-from gradebook.flows.display.verdict import show_verdict
-from gradebook.rubrics.model.counts import counted
-from gradebook.rubrics.text.tables import Cells, Table, chosen, rows_cut, table_from, table_of
+from gradebook.flows.display.terminal import plain, show, stdout
+from gradebook.rubrics.text.tables import Cells, Table, pick_columns, rows_cut, table_from, table_of
+from gradebook.rubrics.text.wording import counted, rate_words, score_words, signed_words
 from gradebook.tasks.comparing.attribution import Explanation, LostCase
 from gradebook.tasks.comparing.compare import Comparison, ModelComparison
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 from gradebook.tasks.comparing.gate import GateFinding
 from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparison
-from gradebook.tasks.comparing.sentences import left_out_sentences, outcome_sentences, pair_sentences
-from gradebook.tasks.comparing.tables import COMPARED
-from gradebook.tasks.comparing.verdict import comparison_verdict
-from gradebook.tasks.system.number_format import (
-    rate_words,
-    score_words,
-    signed_words,
-)
+from gradebook.tasks.comparing.sentences import COMPARED, left_out_sentences, outcome_sentences, pair_sentences
+from gradebook.tasks.comparing.verdict import RunVerdict, comparison_verdict
 
 MOST_PARTS = 20
 MOST_LOSSES = 3
@@ -34,15 +27,15 @@ def show_comparison(comparison: Comparison, lake_words: Sequence[str] = ()) -> N
     """
     show_verdict(comparison_verdict(comparison), lake_words)
     for letter, run in (("A", comparison.run_a), ("B", comparison.run_b)):
-        people.print(
+        stdout.print(
             f"[bold]{letter}[/] {run['run_id']}  {plain(run['rubric_id'])} {run['rubric_version']}", highlight=False
         )
     if comparison.banner:
-        people.print(f"[bold yellow]{escape(plain(comparison.banner))}[/]")
+        stdout.print(f"[bold yellow]{escape(plain(comparison.banner))}[/]")
     for pair in comparison.models:
         _show_pair(pair)
-    for words in comparison.not_compared:
-        people.print(f"[yellow]not compared:[/] {escape(plain(words))}")
+    for reason in comparison.not_compared:
+        stdout.print(f"[yellow]not compared:[/] {escape(plain(reason))}")
     if comparison.gate is not None:
         _show_gate(comparison.gate)
 
@@ -50,7 +43,7 @@ def show_comparison(comparison: Comparison, lake_words: Sequence[str] = ()) -> N
 def show_run_comparison(comparison: RunComparison) -> None:
     """Print a short comparison of a run with its baseline, regressions first."""
     if comparison.banner:
-        people.print(f"[bold yellow]{escape(plain(comparison.banner))}[/]")
+        stdout.print(f"[bold yellow]{escape(plain(comparison.banner))}[/]")
     for pair in comparison.models:
         if pair.rows:
             show(_baseline_table(pair, comparison))
@@ -66,28 +59,28 @@ def _baseline_table(pair: ComparedModels, comparison: RunComparison) -> Table:
 
 def _compared_table(title: str, rows: Sequence[ComparedRow], *headings: str) -> Table:
     ordered = worst_first(rows)
-    flagged = (place for place, row in enumerate(ordered) if row.is_regression)
-    return table_from(title, {"criterion": lambda row: row.name}, chosen(COMPARED, *headings), ordered, flagged)
+    flagged = (index for index, row in enumerate(ordered) if row.is_regression)
+    return table_from(title, {"criterion": lambda row: row.name}, pick_columns(COMPARED, *headings), ordered, flagged)
 
 
 def _show_pair(pair: ModelComparison) -> None:
     if pair.rows and all(row.is_unchanged for row in pair.rows):
         for sentence in outcome_sentences(pair.rows):
-            people.print(escape(plain(sentence)))
+            stdout.print(escape(plain(sentence)))
         return
     if pair.rows and all(_is_identical(row) for row in pair.rows):
         pairs = counted(max(row.figures.n for row in pair.rows), "pair")
-        people.print(escape(plain(f"{pair.name}: A and B have the same scores, criterion by criterion, on {pairs}.")))
+        stdout.print(escape(plain(f"{pair.name}: A and B have the same scores, criterion by criterion, on {pairs}.")))
         return
     if pair.rows and not any(row.figures.n for row in pair.rows):
         return  # the verdict says so
     show(_score_table(pair))
     for sentence in left_out_sentences(pair.rows):
-        people.print(escape(plain(sentence)))
+        stdout.print(escape(plain(sentence)))
     if pair.rows:
         show(_test_table(pair))
     for sentence in pair_sentences(pair.rows):
-        people.print(escape(plain(sentence)))
+        stdout.print(escape(plain(sentence)))
     if pair.explanation is not None:
         _show_explanation(pair.explanation)
 
@@ -110,25 +103,25 @@ def _test_table(pair: ModelComparison) -> Table:
     return _compared_table("tests and effect sizes", pair.rows, *headings)
 
 
-def _show_explanation(found: Explanation) -> None:
-    if found.parts:
-        show(_part_table(found))
-    people.print(escape(plain(found.sentence)))
-    for score, share_a, share_b in found.shares_at:
-        people.print(f"At or below {score:g}: {rate_words(share_a)} of A, {rate_words(share_b)} of B.")
-    if found.lost_most:
-        show(_lost_table(found.lost_most))
+def _show_explanation(explanation: Explanation) -> None:
+    if explanation.parts:
+        show(_part_table(explanation))
+    stdout.print(escape(plain(explanation.sentence)))
+    for score, share_a, share_b in explanation.shares_at:
+        stdout.print(f"At or below {score:g}: {rate_words(share_a)} of A, {rate_words(share_b)} of B.")
+    if explanation.lost_most:
+        show(_lost_table(explanation.lost_most))
 
 
-def _part_table(found: Explanation) -> Table:
-    parts = sorted(found.parts, key=lambda part: part.part)
-    shown = sorted(parts, key=lambda part: -abs(part.part))[:MOST_PARTS]
+def _part_table(explanation: Explanation) -> Table:
+    parts = sorted(explanation.parts, key=lambda part: part.part)
+    largest = sorted(parts, key=lambda part: -abs(part.part))[:MOST_PARTS]
     rows = [
         (part.criterion_id, signed_words(part.part, 4), signed_words(part.uniform_part, 4))
         for part in parts
-        if part in shown
+        if part in largest
     ]
-    others = [part for part in parts if part not in shown]
+    others = [part for part in parts if part not in largest]
     if others:
         rows.append((counted(len(others), "other"), signed_words(sum(part.part for part in others), 4), ""))
     return table_of("overall difference by criterion", ("criterion",), ("part", "uniform weights"), rows)
@@ -151,4 +144,28 @@ def _losses(case: LostCase) -> str:
 
 def _show_gate(gate: GateFinding) -> None:
     colour = "yellow" if gate.is_undecided else "red" if gate.is_failed else "green"
-    people.print(f"[{colour}]{escape(plain(gate.sentence))}[/]")
+    stdout.print(f"[{colour}]{escape(plain(gate.sentence))}[/]")
+
+
+COLOURS = {True: "bold green", False: "bold red", None: "bold"}
+
+
+def show_verdict(verdict: RunVerdict, lake_words: Sequence[str] = ()) -> None:
+    """Print the lines of the sentence, then the facts, then what to do next. lake_words: options that name the lake.
+
+    A command stays on one line, for pasting; the terminal alone wraps it.
+    """
+    first, *others = verdict.lines or (verdict.sentence,)
+    stdout.print(f"[{COLOURS[verdict.is_good]}]{escape(plain(first))}[/]")
+    for line in others:
+        stdout.print(escape(plain(line)))
+    for fact in verdict.details:
+        stdout.print(f"- {escape(plain(fact.sentence))}")
+    if verdict.next_steps:
+        stdout.print("next:")
+    for step in verdict.next_steps:
+        command = step.command(lake_words)
+        stdout.print(f"- {escape(plain(step.sentence))}{':' if command else ''}")
+        if command:
+            stdout.print(f"  {escape(plain(command))}", soft_wrap=True)
+    stdout.print()

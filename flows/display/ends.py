@@ -1,4 +1,4 @@
-"""Ends of a command: its sentence after Ctrl-C, also before gradebook is imported, and the end of its process."""
+"""End of a command's process, and its sentence after Ctrl-C, also before gradebook is imported."""
 
 import os
 import sys
@@ -15,12 +15,12 @@ def end_interrupted() -> NoReturn:
 
 
 def leave_threads() -> None:
-    """Let `end_process` wait for no thread: Prefect's try each event for seven seconds on a server that is gone."""
+    """Make `end_process` skip waiting for threads: Prefect's retry each event for seven seconds on a lost server."""
     _left_threads.append(True)
 
 
 def end_process(end: SystemExit) -> NoReturn:
-    """End this process as a command has ended; at once after `leave_threads`."""
+    """End this process with the exit code of a command; after `leave_threads`, without waiting for threads."""
     if _left_threads and isinstance(end.code, int | None):
         sys.stdout.flush()
         sys.stderr.flush()

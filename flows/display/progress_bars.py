@@ -18,10 +18,12 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from gradebook.flows.display.terminal import notes
+from gradebook.flows.display.terminal import stderr
 from gradebook.tasks.system import progress
 from gradebook.tasks.system.logs import wanted_form
-from gradebook.tasks.workspace.timings import stage_words
+from gradebook.tasks.workspace.timings import stage_label
+
+SILENT_S = 1.0  # a shorter command needs no word
 
 
 class RateColumn(TextColumn):
@@ -48,7 +50,7 @@ class TerminalReporter:
         task = self._tasks.get(stage)
         if task is not None and not self._bars.tasks[self._bars.task_ids.index(task)].finished:
             return
-        self._tasks[stage] = self._bars.add_task(stage_words(stage), total=total)
+        self._tasks[stage] = self._bars.add_task(stage_label(stage), total=total)
 
     def advance(self, stage: str, count: int) -> None:
         """Move the stage's bar."""
@@ -57,7 +59,7 @@ class TerminalReporter:
 
     def wait(self, words: str) -> None:
         """Print what is waited for above the bars."""
-        notes.print(words, markup=False)
+        stderr.print(words, markup=False)
 
     def end(self, stage: str) -> None:
         """Leave the stage's bar full."""
@@ -80,15 +82,15 @@ class LineReporter:
             is_new = stage not in self._begun
             self._begun.add(stage)
         if is_new:
-            words = stage_words(stage)
-            notes.print(words if total is None else f"{words}: {total:,}", markup=False)
+            text = stage_label(stage)
+            stderr.print(text if total is None else f"{text}: {total:,}", markup=False)
 
     def advance(self, stage: str, count: int) -> None:
         pass
 
     def wait(self, words: str) -> None:
         """Print what is waited for."""
-        notes.print(words, markup=False)
+        stderr.print(words, markup=False)
 
     def end(self, stage: str) -> None:
         """Let the stage be printed when it begins again, as in the next suite of a night."""
@@ -103,16 +105,37 @@ def shown_progress() -> Iterator[None]:
         yield
         return
     if not sys.stderr.isatty():
-        notes.print("starting")
+        stderr.print("starting")
         progress.watch(LineReporter())
         yield
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), RateColumn())
-    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=notes, transient=True) as bars:
+    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=stderr, transient=True) as bars:
         starting = bars.add_task("starting", total=None)
         watcher = TerminalReporter(bars)
         progress.watch(_AfterStart(watcher, bars, starting))
         yield
+
+
+@contextmanager
+def shown_activity(words: str) -> Iterator[None]:
+    """Show the activity of a command in a terminal if the block takes longer than `SILENT_S`; then remove the line."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    bars = Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=stderr, transient=True
+    )
+    bars.add_task(words, total=None)
+    timer = threading.Timer(SILENT_S, bars.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        bars.stop()
 
 
 class _AfterStart:

@@ -5,13 +5,17 @@ from operator import itemgetter
 
 from rich.markup import escape
 
-from gradebook.flows.display.terminal import people, plain, show
-from gradebook.flows.display.verdict import show_verdict
-from gradebook.rubrics.model.counts import counted
-from gradebook.rubrics.text.tables import Cells, Column, Table, chosen, in_lower_case, table_from
-from gradebook.tasks.comparing.sentences import each_once
+from gradebook.flows.display.comparison import show_run_comparison, show_verdict
+from gradebook.flows.display.terminal import plain, show, stdout
+from gradebook.rubrics.statistics.release import Ship
+from gradebook.rubrics.text.tables import Cells, Column, Table, in_lower_case, pick_columns, table_from
+from gradebook.rubrics.text.wording import counted, interval_words, price_words, score_words, with_interval
+from gradebook.tasks.agreement.audited_scores import audited_sentence
+from gradebook.tasks.comparing.sentences import merge_equal_remarks
+from gradebook.tasks.comparing.verdict import MOST_REASONS, RunVerdict
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.planning.plan import CriterionPlan, RunPlan
+from gradebook.tasks.published.requirements import Unmet
 from gradebook.tasks.published.run_tables import (
     SCORED,
     gate_failure_words,
@@ -20,10 +24,10 @@ from gradebook.tasks.published.run_tables import (
     preference_table,
     question_of,
     rows_by_criterion,
+    verdict_rows,
     weight_words,
 )
 from gradebook.tasks.published.summary import RunSummary, cost_words
-from gradebook.tasks.system.number_format import interval_words, price_words, score_words, with_interval
 
 MOST_STAGES = 4
 
@@ -33,12 +37,12 @@ def show_summary(summary: RunSummary, report: str | None, lake_words: Sequence[s
     run = summary.run
     verdict = summary.verdict
     show_verdict(verdict, lake_words)
-    people.print(
+    stdout.print(
         f"[bold]{escape(plain(run['rubric_id']))} {run['rubric_version']}[/] over {escape(plain(run['dataset']))}"
     )
     for note in run["notes"] or ():
-        people.print(f"[yellow]note:[/] {escape(plain(note))}")
-    show(_score_table(summary))
+        stdout.print(f"[yellow]note:[/] {escape(plain(note))}")
+    show(_score_table(summary, verdict))
     show(_criterion_table(summary))
     for row in summary.unscored:
         if row["reason"] == "no_judge":  # a note names the criteria
@@ -46,26 +50,23 @@ def show_summary(summary: RunSummary, report: str | None, lake_words: Sequence[s
         why = row["example"].removeprefix(f"{row['reason']}: ")
         words = row["reason"] if why == row["reason"] else f"{row['reason']}, such as: {why}"
         count = counted(row["verdict_count"], "verdict")
-        people.print(f"[yellow]unscored:[/] {count}, {escape(plain(words))}")
+        stdout.print(f"[yellow]unscored:[/] {count}, {escape(plain(words))}")
     if summary.comparison is not None:
-        from gradebook.flows.display.comparison import show_run_comparison
-
         show_run_comparison(summary.comparison)
     _show_opinions(summary)
     _show_calibration(summary)
-    people.print(escape(cost_words(summary.costs)))
-    people.print(_time_words(summary))
-    if any(each.model is None or each.brief not in verdict.sentence for each in summary.unmet):
-        for unmet in summary.unmet:
-            people.print(f"[red]not met:[/] {escape(plain(unmet))}")
+    stdout.print(escape(cost_words(summary.costs)))
+    stdout.print(_time_words(summary))
+    for unmet in _unreported(summary, verdict):
+        stdout.print(f"[red]not met by these outputs:[/] {escape(plain(unmet))}")
     for sentence in summary.waived:
-        people.print(f"not counted by --gate {summary.run_gate}: {escape(plain(sentence))}")
-    people.print(f"run {run['run_id']}, published as version {run['version']}", highlight=False)
+        stdout.print(f"not counted by --gate {summary.run_gate}: {escape(plain(sentence))}")
+    stdout.print(f"run {run['run_id']}, published as version {run['version']}", highlight=False)
     if summary.report_fault:
         fault = f"{summary.report_fault}; `gradebook report {run['run_id']}` tries again"
-        people.print(f"[yellow]no report could be drawn:[/] {escape(plain(fault))}", soft_wrap=True)
+        stdout.print(f"[yellow]no report could be drawn:[/] {escape(plain(fault))}", soft_wrap=True)
     elif report:
-        people.print(f"report {report}", highlight=False, soft_wrap=True)
+        stdout.print(f"report {report}", highlight=False, soft_wrap=True)
 
 
 def show_plan(plan: "RunPlan", output_count: int, budget_usd: float | None) -> None:
@@ -74,9 +75,9 @@ def show_plan(plan: "RunPlan", output_count: int, budget_usd: float | None) -> N
     show(table_from(caption, _PLANNED_WORDS, _PLANNED, plan.criteria))
     budget = "" if budget_usd is None else f" of a budget of {price_words(budget_usd)}"
     estimated = usd_range_words(plan.cost_usd, plan.cost_low_usd, plan.cost_high_usd)
-    people.print(f"{counted(plan.request_count, 'request')}, about {estimated}{budget}")
+    stdout.print(f"{counted(plan.request_count, 'request')}, about {estimated}{budget}")
     if plan.at_most_count:
-        people.print(
+        stdout.print(
             f"up to {plan.at_most_count:,} of them go to the second judge, which is asked if the first is unsure; the "
             "estimate uses the share of past runs, or all of them if that share is unknown"
         )
@@ -100,12 +101,23 @@ def usd_range_words(cost_usd: float | None, low_usd: float | None, high_usd: flo
     return with_interval(cost_usd, low_usd, high_usd, price_words)
 
 
-def _score_table(summary: RunSummary) -> Table:
+def _unreported(summary: RunSummary, verdict: RunVerdict) -> list[Unmet]:
+    """Requirements that are not met, without those of models whose reasons the verdict has in full."""
+    explained = {
+        model_verdict.model
+        for model_verdict in verdict.models
+        if model_verdict.outcome is Ship.MAY_NOT and len(model_verdict.reasons) <= MOST_REASONS
+    }
+    return [unmet for unmet in summary.unmet if unmet.model is None or unmet.model not in explained]
+
+
+def _score_table(summary: RunSummary, verdict: RunVerdict) -> Table:
     headings = ("mean", "95% interval", "pass", "gate fails", "coverage", "outputs", "billed")
-    cells = chosen(SCORED, *headings)
+    cells = pick_columns(SCORED, *headings)
     if any(row["is_gate"] for row in summary.criteria):
         cells["gate fails"] = gate_failure_words  # unknown, if no output has a known gate
-    return table_from("scores by model", {"model": model_name}, cells, summary.scores)
+    words: Cells[Row] = {"model": model_name, **{name: SCORED[name] for name in ("verdict", "lowest criterion")}}
+    return table_from("scores by model", words, cells, verdict_rows(verdict))
 
 
 def _criterion_table(summary: RunSummary) -> Table:
@@ -152,12 +164,15 @@ def _show_calibration(summary: RunSummary) -> None:
         names: Cells[Row] = {"criterion": itemgetter("criterion_id"), "model": model_name}
         show(table_from("means corrected by people's ratings", names, _CORRECTED, summary.calibration))
     notes = ((f"{row['criterion_id']} of {model_name(row)}", row["note"]) for row in summary.calibration if row["note"])
-    for words in each_once(notes):
-        people.print(f"[yellow]note:[/] {escape(plain(words))}")
+    for note in merge_equal_remarks(notes):
+        stdout.print(f"[yellow]note:[/] {escape(plain(note))}")
     if summary.calibration_fault:
-        people.print(f"[yellow]note:[/] no corrected means: {escape(plain(summary.calibration_fault))}")
+        stdout.print(f"[yellow]note:[/] no corrected means: {escape(plain(summary.calibration_fault))}")
+    for row in summary.audited:
+        if row["criterion_id"] is None:
+            stdout.print(f"[yellow]note:[/] {escape(plain(audited_sentence(row)))}")
     if summary.offered:
-        people.print(f"[yellow]note:[/] {escape(plain(summary.offered))}")
+        stdout.print(f"[yellow]note:[/] {escape(plain(summary.offered))}")
 
 
 def _time_words(summary: RunSummary) -> str:
@@ -167,5 +182,5 @@ def _time_words(summary: RunSummary) -> str:
         by_stage[row["stage"]] = by_stage.get(row["stage"], 0.0) + row["wall_s"]
     longest = sorted(by_stage.items(), key=lambda stage: -stage[1])
     cpu_s = sum(row["cpu_s"] for row in summary.costs)
-    named = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in longest[:MOST_STAGES])
-    return f"Time: {named or 'unknown'}; {cpu_s:.1f} s CPU so far. The table stage_costs has each stage and criterion."
+    stages = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in longest[:MOST_STAGES])
+    return f"Time: {stages or 'unknown'}; {cpu_s:.1f} s CPU so far. The table stage_costs has each stage and criterion."

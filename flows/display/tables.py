@@ -1,15 +1,19 @@
-"""Rows of a query, written to stdout or a file."""
+"""Rows of a query or an export, written to stdout or a file: as a table, CSV, JSON Lines or Parquet."""
 
 import csv
 import io
+import json
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
+from gradebook.flows.display.terminal import Stdout, plain, show_rows, stderr
 from gradebook.rubrics.model.errors import InputError, QueryError
+from gradebook.rubrics.text.wording import counted
+from gradebook.tasks.system.files import replaced_file, write_parquet
 
 MOST_ROWS_SHOWN = 500
 
@@ -32,8 +36,8 @@ def write_rows(rows: pa.Table, form: str, out: Path | None) -> None:
     try:
         _write_rows(rows, form, out)
     except (OverflowError, pa.ArrowException) as error:
-        found = f"a value that --format {form} can't represent ({error})"
-        raise QueryError("sql", found, "a cast, as in `value::varchar`") from error
+        unfit = f"a value that --format {form} can't represent ({error})"
+        raise QueryError("sql", unfit, "a cast, as in `value::varchar`") from error
     except OSError as error:
         if out is None:
             raise
@@ -45,12 +49,8 @@ def _write_rows(rows: pa.Table, form: str, out: Path | None) -> None:
         if form == "table":
             _show_table(rows)
         else:
-            from gradebook.flows.display.terminal import Stdout
-
             _WRITERS[form](rows, Stdout())
         return
-    from gradebook.tasks.system.files import replaced_file, write_parquet
-
     if form == "parquet":
         write_parquet(out, rows)
         return
@@ -66,12 +66,10 @@ def _refuse_repeated_names(rows: pa.Table) -> None:
 
 
 def _show_table(rows: pa.Table) -> None:
-    from gradebook.flows.display.terminal import notes, show_rows
-
-    shown = rows.slice(0, MOST_ROWS_SHOWN)
-    show_rows(rows.column_names, zip(*(column.to_pylist() for column in shown.columns), strict=True), null="null")
+    first_rows = rows.slice(0, MOST_ROWS_SHOWN)
+    show_rows(rows.column_names, zip(*(column.to_pylist() for column in first_rows.columns), strict=True), null="null")
     if rows.num_rows > MOST_ROWS_SHOWN:
-        notes.print(f"the first {MOST_ROWS_SHOWN} of {rows.num_rows:,} rows; --format csv writes all")
+        stderr.print(f"the first {MOST_ROWS_SHOWN} of {rows.num_rows:,} rows; --format csv writes all")
 
 
 def _write_csv(rows: pa.Table, file: Writable) -> None:
@@ -101,3 +99,55 @@ def _plain_value(value: object) -> object:
 
 
 _WRITERS: dict[str, Callable[[pa.Table, Writable], None]] = {"csv": _write_csv, "json": _write_json}
+
+
+BY_CRITERION = ("rewards", "weights")  # columns whose keys differ by row: maps in Parquet
+
+
+def write_row_file(rows: list[dict[str, Any]], out: Path | None) -> None:
+    """Write rows to a file by its ending, completely or not at all; None: JSON Lines on stdout. Raises `InputError`."""
+    if out is None:
+        stdout = Stdout()
+        for row in rows:
+            stdout.write(_line(row))
+        return
+    refuse_other_form(out)
+    try:
+        if out.suffix == ".parquet":
+            write_parquet(out, _table(rows))
+        else:
+            _write_lines(rows, out)
+    except OSError as error:
+        raise InputError("--out", f"can't write {out}: {error.strerror or error}") from error
+    stderr.print(f"wrote {counted(len(rows), 'row')} to {plain(out)}", markup=False, soft_wrap=True)
+
+
+def refuse_other_form(out: Path | None) -> None:
+    """Raise `InputError` for a file of another form than those of `write_row_file`."""
+    if out is not None and out.suffix not in (".jsonl", ".parquet"):
+        raise InputError("--out", repr(str(out)), "a file that ends in .jsonl or .parquet")
+
+
+def _write_lines(rows: list[dict[str, Any]], out: Path) -> None:
+    with replaced_file(out) as temporary, temporary.open("w", encoding="utf-8") as file:
+        file.writelines(map(_line, rows))
+
+
+def _line(row: dict[str, Any]) -> str:
+    return json.dumps(row, ensure_ascii=False, default=str, allow_nan=False) + "\n"
+
+
+def _table(rows: list[dict[str, Any]]) -> pa.Table:
+    """Rows as a table; a column of texts and lists becomes texts, with the lists as JSON."""
+    columns = {name: [row[name] for row in rows] for name in (rows[0] if rows else {})}
+    return pa.table({name: _column(name, values) for name, values in columns.items()})
+
+
+def _column(name: str, values: list[Any]) -> pa.Array:
+    if name in BY_CRITERION:
+        return pa.array([list(value.items()) for value in values], pa.map_(pa.string(), pa.float64()))
+    has_lists = any(isinstance(value, list) for value in values)
+    if has_lists and any(isinstance(value, str) for value in values):
+        return pa.array([json.dumps(value) if isinstance(value, list) else value for value in values], pa.string())
+    array = pa.array(values)
+    return array.cast(pa.string()) if pa.types.is_null(array.type) and name != "reward" else array

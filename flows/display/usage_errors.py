@@ -48,9 +48,9 @@ _MOST_LISTED = 6  # commands of a group
 
 def usage_error(error: Any) -> InputError:
     """Word a usage error of Typer. Its classes are not public, so its attributes tell the kind."""
-    words = error.ctx.command_path if error.ctx else "gradebook"
-    command = words.removeprefix("gradebook").strip()
-    hint = f"`{words} --help` lists what it takes" if error.ctx else ""
+    path = error.ctx.command_path if error.ctx else "gradebook"
+    command = path.removeprefix("gradebook").strip()
+    hint = f"`{path} --help` lists what it takes" if error.ctx else ""
     parameter, name = getattr(error, "param", None), getattr(error, "option_name", "")
     if parameter is not None and hasattr(error, "param_type"):
         return InputError(_name(parameter), "none", parameter.help or "a value", hint)
@@ -66,15 +66,15 @@ def usage_error(error: Any) -> InputError:
     message = error.message.rstrip(".")
     if message.startswith("No such command"):
         return _unknown_command(message, command, error.ctx, hint)
-    place = name or (_name(parameter) if parameter is not None else command)
+    subject = name or (_name(parameter) if parameter is not None else command)
     found, expected = _reworded(message, command)
-    return InputError(place, found, expected, hint) if place else InputError(found, hint=hint)
+    return InputError(subject, found, expected, hint) if subject else InputError(found, hint=hint)
 
 
 def _close(name: str, error: Any) -> str:
     """Options of the command that an unknown one may stand for: `--k` for `-k`, or those of Typer."""
-    known = {each for parameter in error.ctx.command.params for each in parameter.opts} if error.ctx else ()
-    return f"-{name}" if f"-{name}" in known else " or ".join(sorted({*(error.possibilities or ())} - {"--help"}))
+    options = {opt for parameter in error.ctx.command.params for opt in parameter.opts} if error.ctx else ()
+    return f"-{name}" if f"-{name}" in options else " or ".join(sorted({*(error.possibilities or ())} - {"--help"}))
 
 
 def _reworded(message: str, command: str) -> tuple[str, str]:
@@ -88,7 +88,7 @@ def _reworded(message: str, command: str) -> tuple[str, str]:
 
 def _unknown_command(message: str, command: str, context: Any, hint: str) -> InputError:
     _, name, *others = message.split("'")
-    close = " or ".join(each for each in others if each.isidentifier() or "-" in each)
+    close = " or ".join(other for other in others if other.isidentifier() or "-" in other)
     close = _COMMANDS.get(command, {}).get(name, close)
     listed = list(context.command.commands) if context else []
     if not close and 0 < len(listed) <= _MOST_LISTED:

@@ -11,22 +11,28 @@
   let waiting = 0;
 
   const say = (text) => { status.textContent = text; };
-  const choicesOf = (row) => [...row.querySelectorAll("input[type=radio]")];
+  const choicesOf = (row) => [...row.querySelectorAll("[name^='level.'][type=radio]")];
+  const causesOf = (row) => [...row.querySelectorAll("[name^='cause.']")]; // on a lead's sheet alone
   const chosenOf = (row) => choicesOf(row).find((choice) => choice.checked);
   const numberOf = (row) => row.querySelector("input[type=number]");
   const isRated = (row) => numberOf(row)
     ? row.querySelector("[name^='none.']").checked || (numberOf(row).value !== "" && numberOf(row).checkValidity())
     : Boolean(chosenOf(row));
   const hasError = (row) => row.matches(".step") && chosenOf(row) && !chosenOf(row).matches("[data-right], [value='n/a']");
-  // Fields that a chosen level asks for: a lead's cause, and the error of a step that is not right.
-  const openFields = (row) => [...row.querySelectorAll(`[name^='cause.']${hasError(row) ? ", .error select" : ""}`)].filter((field) => !field.value);
-  const isOpen = (row) => !isRated(row) || openFields(row).length > 0;
+  const lacksCause = (row) => causesOf(row).length > 0 && !causesOf(row).some((cause) => cause.checked);
+  const openErrors = (row) => hasError(row) ? [...row.querySelectorAll(".error select")].filter((field) => !field.value) : [];
+  // First field that a chosen level asks for: a lead's cause, or the error of a step that is not right.
+  const openField = (row) => lacksCause(row) ? causesOf(row)[0] : openErrors(row)[0];
+  const isLeftOut = (row) => "optional" in row.dataset && !isRated(row);
+  const lackOf = (row) => isLeftOut(row) ? "" : !isRated(row) ? "not rated yet" : lacksCause(row) ? "without a cause" : openErrors(row).length ? "without an error" : "";
+  const isOpen = (row) => lackOf(row) !== "";
 
   function activate(place, isFocused = true) {
     active = Math.max(0, Math.min(place, rows.length - 1));
     rows.forEach((row, index) => row.classList.toggle("active", index === active));
     if (!isFocused) return;
-    (numberOf(rows[active]) ?? chosenOf(rows[active]) ?? choicesOf(rows[active])[0]).focus({preventScroll: true});
+    const open = isRated(rows[active]) ? openField(rows[active]) : undefined;
+    (open ?? numberOf(rows[active]) ?? chosenOf(rows[active]) ?? choicesOf(rows[active])[0]).focus({preventScroll: true});
     rows[active].scrollIntoView({block: "nearest"});
   }
 
@@ -45,19 +51,33 @@
   async function save() { // form.action would be the button of that name
     try {
       const answer = await fetch(form.getAttribute("action"), {method: "POST", body: fields("draft"), keepalive: true});
-      say(answer.ok ? "Draft saved" : "Not saved: load the page again");
+      say(answer.ok ? lacksTold() || "Draft saved" : "Not saved: load the page again");
     } catch {
       say("Not saved: the server does not answer");
     }
   }
 
-  function choose(row, choice) {
-    undo.push([row, chosenOf(row)]);
+  // choices: all of the question, of which one is chosen.
+  function choose(row, choices, choice) {
+    undo.push([row, choices, choices.find((each) => each.checked)]);
     choice.checked = true;
     choice.focus({preventScroll: true});
-    row.classList.remove("missing");
+    showLack(row);
     showScores();
     saveSoon();
+  }
+
+  // Say what a row lacks, if it was said at all: after an attempt to submit.
+  function showLack(row, isTold = row.classList.contains("missing")) {
+    const lack = isTold ? lackOf(row) : "";
+    row.classList.toggle("missing", lack !== "");
+    row.querySelector(".lack").textContent = lack;
+  }
+
+  // What is lacking after an attempt to submit, in numbers; a saved draft does not wipe it out.
+  function lacksTold() {
+    const lacks = rows.map((row) => row.querySelector(".lack").textContent).filter(Boolean);
+    return [...new Set(lacks)].map((lack) => `${lacks.filter((each) => each === lack).length} ${lack}`).join(", ");
   }
 
   // Running score of the steps: what the errors chosen so far leave of 100.
@@ -77,8 +97,8 @@
   function submit() {
     const gap = rows.findIndex(isOpen);
     if (gap >= 0) {
-      rows.forEach((row) => row.classList.toggle("missing", isOpen(row)));
-      say(`${rows.filter(isOpen).length} not rated yet`);
+      rows.forEach((row) => showLack(row, true));
+      say(lacksTold());
       activate(gap);
       return;
     }
@@ -125,13 +145,23 @@
     j: () => activate(active + 1),
     k: () => activate(active - 1),
     u: () => {
-      const [row, before] = undo.pop() ?? [];
+      const [row, choices, before] = undo.pop() ?? [];
       if (!row) return;
-      choicesOf(row).forEach((choice) => { choice.checked = choice === before; });
+      choices.forEach((choice) => { choice.checked = choice === before; });
       activate(rows.indexOf(row));
+      (before ?? choices[0]).focus({preventScroll: true});
+      showLack(row);
       showScores();
       saveSoon();
     },
+    c: () => {
+      const confidence = rows[active].querySelector("[name^='confidence.']");
+      if (!confidence) return;
+      confidence.selectedIndex = (confidence.selectedIndex + 1) % confidence.options.length;
+      say(`Confidence: ${confidence.value || "none"}`);
+      saveSoon();
+    },
+    r: () => rows[active].querySelector("[name^='needs_rubric_update.']")?.click(),
     s: () => form.querySelector("[value=skip]")?.click(),
     b: () => form.querySelector("a[href^='/back/']").click(),
     Enter: submit,
@@ -148,20 +178,22 @@
     if (event.key === "Enter" && event.target.matches("a, button, summary")) return;
     const row = rows[active];
     if (event.target.matches("input[type=number]")) { // digits and arrows are the field's own
-      if (event.key === "Enter" && active + 1 < rows.length) {
+      const open = isRated(row) ? openField(row) : undefined;
+      if (event.key === "Enter" && (open || active + 1 < rows.length)) {
         event.preventDefault();
-        activate(active + 1);
+        if (open) open.focus();
+        else activate(active + 1);
         return;
       }
-      if (!/^[jkusb]$|^Enter$/.test(event.key)) return;
+      if (!/^[jkusbcr]$|^Enter$/.test(event.key)) return;
     }
-    if (/^[0-9]$/.test(event.key)) {
-      const choices = choicesOf(row);
-      const choice = event.key === "0" ? choices.at(-1) : choices.slice(0, -1)[event.key - 1];
-      if (!choice) return;
+    const isCause = event.target.matches("[name^='cause.']");
+    const choices = isCause ? causesOf(row) : choicesOf(row);
+    const choice = isCause ? choices[event.key - 1] : choices.find((each) => each.dataset.key === event.key);
+    if (choice) { // the key that the level or the cause shows
       event.preventDefault();
-      choose(row, choice);
-      const [open] = openFields(row);
+      choose(row, choices, choice);
+      const open = isRated(row) ? openField(row) : undefined;
       if (open) open.focus();
       else if (active + 1 < rows.length) activate(active + 1);
       return;
@@ -182,7 +214,7 @@
     }
     row.addEventListener("focusin", () => activate(index, false));
     row.addEventListener("change", (event) => {
-      if (!isOpen(row)) row.classList.remove("missing");
+      showLack(row);
       showScores();
       saveSoon();
     });
@@ -198,5 +230,5 @@
     try { localStorage.setItem("keys", keysBox.checked ? "on" : "off"); } catch { /* as above */ }
   });
   showScores();
-  activate(rows.findIndex((row) => row.classList.contains("missing") || !isRated(row)), true);
+  activate(rows.findIndex(isOpen), true);
 })();

@@ -1,5 +1,5 @@
 // Movable threshold: the line in the picture, the sentence and the table follow the slider. The sentence is worded as in
-// meeting_words of tasks/reporting/sections/spread/grids.py, a share as in share_words of tasks/system/number_format.py.
+// meeting_words of tasks/reporting/sections/spread/grids.py, a share as in share_words of rubrics/text/wording.py.
 (() => {
   const figure = document.getElementById("threshold");
   if (!figure) return;

@@ -34,20 +34,20 @@ class BrokenJson:
 
 
 def _bracket_ends(text: str, start: int) -> dict[int, int]:
-    """Map the place of each opening bracket outside strings to the end of its content."""
+    """Map the position of each opening bracket outside strings to the end of its content."""
     ends: dict[int, int] = {}
-    open_places: list[int] = []
+    open_starts: list[int] = []
     for token in TOKEN.finditer(text, start):
         mark = token[0]
         if mark in "{[":
-            open_places.append(token.start())
+            open_starts.append(token.start())
         elif mark in "}]":
-            if open_places:
-                ends[open_places.pop()] = token.end()
+            if open_starts:
+                ends[open_starts.pop()] = token.end()
         elif not mark.startswith('"'):
-            ends |= dict.fromkeys(open_places, token.start())
-            open_places.clear()
-    return ends | dict.fromkeys(open_places, len(text))
+            ends |= dict.fromkeys(open_starts, token.start())
+            open_starts.clear()
+    return ends | dict.fromkeys(open_starts, len(text))
 
 
 MOST_LEVELS = 200
@@ -121,10 +121,10 @@ def extract_json(text: str, extract: Extract) -> Any:
             return parse_json(text)
         except NotJson as error:
             raise NotJson(f"not JSON: {error}") from None
-    found = find_json(text)
-    values, name = (found.objects, "object") if found.objects else (found.arrays, "array")
+    found_json = find_json(text)
+    values, name = (found_json.objects, "object") if found_json.objects else (found_json.arrays, "array")
     if not values:
-        raise NotJson("found no JSON object or array" + (f": {found.fault}" if found.fault else ""))
+        raise NotJson("found no JSON object or array" + (f": {found_json.fault}" if found_json.fault else ""))
     if len(values) > 1:
         raise NotJson(f"found {len(values)} JSON {name}s, expected one")
     return values[0]
@@ -134,34 +134,34 @@ def _find_json(text: str) -> FoundJson:
     constants: list[str] = []
     # Constants are recorded, not raised: after an exception the search would restart inside the enclosing value.
     decoder = json.JSONDecoder(parse_int=_read_integer, parse_constant=constants.append)
-    found, broken = FoundJson([], [], None), BrokenJson(text)
-    place = found_count = broken_count = 0
-    while (start := START.search(text, place)) is not None:
+    found_json, broken = FoundJson([], [], None), BrokenJson(text)
+    position = found_count = broken_count = 0
+    while (start := START.search(text, position)) is not None:
         constants.clear()
         try:
-            value, place = decoder.raw_decode(text, start.start())
+            value, position = decoder.raw_decode(text, start.start())
             fault = f"{constants[0]} is not JSON" if constants else None
         except json.JSONDecodeError as error:
             end = broken.end(start.start(), error.pos)
-            value, place, fault = None, max(end, start.start() + 1), _syntax_fault(error)
+            value, position, fault = None, max(end, start.start() + 1), _syntax_fault(error)
         if fault is None:
             found_count += 1
-            _collect(value, found)
+            _collect(value, found_json)
         else:
             broken_count += 1
-            found = found._replace(fault=found.fault or fault)
+            found_json = found_json._replace(fault=found_json.fault or fault)
         if found_count > MOST_FOUND or broken_count > MOST_BROKEN:
             raise TooManyBrackets(f"too many brackets: more than {found_count + broken_count - 1:,} starts of JSON")
-    return found
+    return found_json
 
 
-def _collect(value: Any, found: FoundJson) -> None:
+def _collect(value: Any, found_json: FoundJson) -> None:
     if count_levels(value) > MOST_LEVELS:
         raise NotJson(_nesting_fault())
     if isinstance(value, dict):
-        found.objects.append(value)
+        found_json.objects.append(value)
     else:
-        found.arrays.append(value)
+        found_json.arrays.append(value)
 
 
 def _read_integer(digits: str) -> int | float:
@@ -182,9 +182,9 @@ def _syntax_fault(error: json.JSONDecodeError) -> str:
 def _constant_fault(text: str, name: str) -> str:
     """Locate the constant: the text up to it is JSON, so it is the first one outside a string."""
     matches = STRING_OR_CONSTANT.finditer(text)
-    place = next((match.start() for match in matches if match[0] == name), 0)
-    line = text.count("\n", 0, place) + 1
-    column = place - text.rfind("\n", 0, place)
+    position = next((match.start() for match in matches if match[0] == name), 0)
+    line = text.count("\n", 0, position) + 1
+    column = position - text.rfind("\n", 0, position)
     return f"line {line} column {column}: {name} is not JSON"
 
 

@@ -1,9 +1,8 @@
-"""Deterministic checks, one package per family.
+"""Deterministic checks, by family.
 
-registry    families, check_names, find_check: checks by name
-modes       run_check: run a check, strict or loose
-grading     grade_checked: verdicts of checked criteria
-describing  describe_check: a check in plain values, for commands and docs
-Families: length, keywords, markdown, structured, answers, style, language, grounding, privacy, dialogue, audio, ifeval.
+registry  families, check_names, find_check: checks by name; describe_check: a check in plain values
+grading   run_check: a check, strict or loose; grade_checked: verdicts of checked criteria
+Families, a module each: length, keywords, language, privacy, dialogue, steps; json_outputs and syntax; audio and
+audio_loudness. Families with a folder: answers, grounding, ifeval, markdown, style.
 A family's modules register its checks; `registry.FAMILIES` names them. Everything else is internal.
 """

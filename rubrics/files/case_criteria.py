@@ -7,11 +7,11 @@ from typing import Any
 import pyarrow as pa
 
 from gradebook.rubrics.check_kit.regexes import MOST_PLACES, repeated_places
-from gradebook.rubrics.files.digest import question_digest
 from gradebook.rubrics.files.validate import CASE_CRITERIA, MOST_FAULTS_OF_ROW, validate_case_criteria
+from gradebook.rubrics.files.versions import question_digest
 from gradebook.rubrics.model.errors import show_faults
+from gradebook.rubrics.model.json_values import Row
 from gradebook.rubrics.model.methods import ROW_METHODS, CheckMethod, Method, SchemaMethod
-from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import CaseCriterion
 from gradebook.rubrics.prompts.prompt import criterion_digest
 from gradebook.rubrics.text.yaml_lines import DEEPEST
@@ -56,51 +56,53 @@ def case_criteria_fault(values: list[Any], taken: Collection[str] = (), *, is_un
     """
     deep = [index for index, criterion in enumerate(values) if _is_too_deep(criterion)]
     if deep:  # first, as JSON parsers have a depth limit
-        words = f"found more than {DEEPEST} levels of nesting, expected fewer"
-        return show_faults([f"criteria[{index}]: {words}" for index in deep], MOST_SHOWN, "; ", MOST_FAULTS_OF_ROW)
+        message = f"found more than {DEEPEST} levels of nesting, expected fewer"
+        return show_faults([f"criteria[{index}]: {message}" for index in deep], MOST_SHOWN, "; ", MOST_FAULTS_OF_ROW)
     criteria, faults = validate_case_criteria(values)
-    found = [message for _, message, _ in faults]
+    messages = [message for _, message, _ in faults]
     seen = set(taken)
     place_counts: dict[int, int] = {}
     for index, criterion in enumerate(criteria):
         if criterion.id in seen:
             whose = "the rubric" if criterion.id in taken else "the row"
-            found.append(f"criteria[{index}].id: found {criterion.id!r}, which {whose} has already, expected another")
+            messages.append(
+                f"criteria[{index}].id: found {criterion.id!r}, which {whose} has already, expected another"
+            )
         seen.add(criterion.id)
-        place_counts[index] = _places(criterion)
+        place_counts[index] = _count_places(criterion)
         if criterion.method.type not in ROW_METHODS and not is_unscored_allowed:
             expected = f"expected {', '.join(ROW_METHODS)} (or --allow-unscored)"
-            found.append(
+            messages.append(
                 f"criteria[{index}].method: found {criterion.method.type}, which no row may choose, {expected}"
             )
     for index, count in place_counts.items():
         if count > MOST_PLACES:
-            words = f"found patterns whose repeats match {count:,} places, expected at most {MOST_PLACES:,}"
-            found.append(f"criteria[{index}].method: {words}")
-    if (count := sum(place_counts.values())) > MOST_PLACES_OF_ROW and not found:
-        found.append(
+            message = f"found patterns whose repeats match {count:,} places, expected at most {MOST_PLACES:,}"
+            messages.append(f"criteria[{index}].method: {message}")
+    if (count := sum(place_counts.values())) > MOST_PLACES_OF_ROW and not messages:
+        messages.append(
             f"criteria: found patterns whose repeats match {count:,} places, expected at most {MOST_PLACES_OF_ROW:,}"
         )
-    return show_faults(found, MOST_SHOWN, "; ", MOST_FAULTS_OF_ROW)
+    return show_faults(messages, MOST_SHOWN, "; ", MOST_FAULTS_OF_ROW)
 
 
 def case_work_fault(criteria: str, character_count: int) -> str | None:
     """Reason why the patterns of a row's criteria take too long over its texts. criteria: without other faults."""
-    place_count = _places_of_row(criteria)
+    place_count = _count_places_of_row(criteria)
     if place_count * character_count <= MOST_WORK:
         return None
-    found = f"found patterns whose repeats match {place_count:,} places, over texts of {character_count:,} characters"
-    return f"criteria: {found}, expected at most {MOST_WORK // place_count:,} characters"
+    message = f"found patterns whose repeats match {place_count:,} places, over texts of {character_count:,} characters"
+    return f"criteria: {message}, expected at most {MOST_WORK // place_count:,} characters"
 
 
 @lru_cache(maxsize=10_000)  # several models answer a case
-def _places_of_row(criteria: str) -> int:
-    return sum(map(_places, read_case_criteria_text(criteria)))
+def _count_places_of_row(criteria: str) -> int:
+    return sum(map(_count_places, read_case_criteria_text(criteria)))
 
 
-def _places(criterion: CaseCriterion) -> int:
+def _count_places(criterion: CaseCriterion) -> int:
     patterns = _patterns(criterion.method)
-    return sum(len(each) if len(each) > MOST_COUNTED else repeated_places(each) for each in patterns)
+    return sum(len(pattern) if len(pattern) > MOST_COUNTED else repeated_places(pattern) for pattern in patterns)
 
 
 def _patterns(method: Method) -> Iterator[str]:
@@ -108,23 +110,24 @@ def _patterns(method: Method) -> Iterator[str]:
     if isinstance(method, CheckMethod):
         yield from _texts(method.settings)
     if isinstance(method, SchemaMethod):
-        layer: list[Any] = [method.json_schema]
-        while layer:
-            value = layer.pop()
+        stack: list[Any] = [method.json_schema]
+        while stack:
+            value = stack.pop()
             if isinstance(value, dict):
                 properties = value.get("patternProperties")
                 yield from properties if isinstance(properties, dict) else ()
-                yield from (each for each in [value.get("pattern")] if isinstance(each, str))
-            layer.extend(_children_of(value))
+                if isinstance(pattern := value.get("pattern"), str):
+                    yield pattern
+            stack.extend(_children_of(value))
 
 
 def _texts(value: Any) -> Iterator[str]:
-    layer = [value]
-    while layer:
-        each = layer.pop()
-        if isinstance(each, str):
-            yield each
-        layer.extend(_children_of(each))
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, str):
+            yield node
+        stack.extend(_children_of(node))
 
 
 def _is_too_deep(value: Any) -> bool:
@@ -133,7 +136,7 @@ def _is_too_deep(value: Any) -> bool:
     for _ in range(DEEPEST + 1):
         if not layer:
             break
-        layer = [inner for each in layer for inner in _children_of(each)]
+        layer = [inner for node in layer for inner in _children_of(node)]
     return bool(layer)
 
 

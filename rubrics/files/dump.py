@@ -1,14 +1,20 @@
-"""A rubric as readable YAML that parses to the same version."""
+"""Rubrics as YAML text: a rubric that parses to the same version, a copy, and a draft of a new one.
 
+A draft is made from answers to a few questions.
+"""
+
+import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
-from gradebook.rubrics.files.digest import LARGEST_EXACT
+from gradebook.rubrics.files.versions import LARGEST_EXACT
 from gradebook.rubrics.model.errors import Fault, RubricError
+from gradebook.rubrics.model.json_values import HALF_PAIR
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.text.plain_words import Place, place_text
 from gradebook.rubrics.text.yaml_lines import DEEPEST, PLAIN_NUMBER
@@ -27,7 +33,6 @@ _LINE = rf"{_WORD}(?: +{_WORD})*"
 _FOLDABLE = re.compile(rf"{_WORD}(?: {_WORD})*")
 _LITERAL = re.compile(rf"{_LINE}(?:\n+ *{_LINE})+\n?|{_LINE}\n")
 _BREAK = re.compile("[\n\x85\u2028\u2029]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def rubric_yaml(rubric: Rubric) -> str:
@@ -106,7 +111,7 @@ def _unwritable(value: Any, place: Place) -> Iterator[str]:
             yield from _unwritable(entry, (*place, index))
     elif isinstance(value, float) and not math.isfinite(value):
         yield f"{place_text(place)}: found {value}, expected a finite number"
-    elif isinstance(value, str) and _SURROGATE.search(value):
+    elif isinstance(value, str) and HALF_PAIR.search(value):
         yield f"{place_text(place)}: found half of a surrogate pair, expected whole characters"
     elif not isinstance(value, str | int | float | None):
         expected = "text, a number, true, false, null, a list or a mapping"
@@ -191,3 +196,96 @@ def _number(number: float) -> yaml.ScalarNode:
         return yaml.ScalarNode(_TAG + "int", str(int(number)))
     digits, mark, exponent = repr(number).partition("e")
     return yaml.ScalarNode(_TAG + "float", digits + (".0" if mark and "." not in digits else "") + mark + exponent)
+
+
+FIRST_VERSION = "1.0.0"
+MOST_WORDS = 4  # of a question, in the id of its criterion
+LONGEST_ID = 56  # leaves room for a number at the end
+_FILLERS = frozenset(
+    "a an the is are was were do does did has have it its of to in on and or that with".split()  # noqa: SIM905
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Answers about a new rubric. questions: one a criterion, answered with yes for a good output."""
+
+    description: str
+    questions: Sequence[str]
+    pass_threshold: float | None
+
+
+def id_from(text: str, taken: Sequence[str] = ()) -> str:
+    """Id made of the first content words of a text, different from those taken."""
+    return _free_id(_content_words(text)[:MOST_WORDS], taken)
+
+
+def _question_id(question: str, taken: Sequence[str]) -> str:
+    """As `id_from`, without the last content word: a name is shorter than its question."""
+    words = _content_words(question)
+    return _free_id(words[: min(MOST_WORDS, max(1, len(words) - 1))], taken)
+
+
+def _content_words(text: str) -> list[str]:
+    words = re.findall(r"[a-z0-9]+", text.lower())
+    return [word for word in words if word not in _FILLERS] or words or ["criterion"]
+
+
+def _free_id(words: Sequence[str], taken: Sequence[str]) -> str:
+    name = "_".join(words)
+    name = (name if name[0].isalpha() else f"c_{name}")[:LONGEST_ID].rstrip("_")
+    return next(
+        candidate for candidate in (name, *(f"{name}_{n}" for n in range(2, len(taken) + 3))) if candidate not in taken
+    )
+
+
+def copied_text(text: str, source: str, rubric_id: str, weight_sum: float | None = None) -> str:
+    """Copy of a rubric file with another id and the first version; its comments stay. weight_sum: stated if given."""
+    (version,) = re.findall(r"^version: *(\S+)", text, re.MULTILINE)[:1]
+    text = re.sub(r"^id:.*$", f"id: {rubric_id}", text, count=1, flags=re.MULTILINE)
+    text = re.sub(r"^version:.*$", f"version: {FIRST_VERSION}", text, count=1, flags=re.MULTILINE)
+    if weight_sum is not None:
+        text = re.sub(r"^criteria:", f"weight_sum: {weight_sum:g}\ncriteria:", text, count=1, flags=re.MULTILINE)
+    text = re.sub(r"^(name|owner):.*\n", "", text, flags=re.MULTILINE)
+    return f"# Copied from the shipped rubric {source} {version}; edit it as you need.\n#\n{text}"
+
+
+def drafted_text(rubric_id: str, answers: Answers) -> str:
+    """Draft of a rubric file, with comments on what to decide next."""
+    threshold = (
+        "# pass_threshold: 0.7" if answers.pass_threshold is None else f"pass_threshold: {answers.pass_threshold:g}"
+    )
+    lines = [
+        "# A rubric: criteria that a judge answers for each output, with weights. docs/rubric-keys.md has every key.",
+        f"id: {rubric_id}",
+        f"version: {FIRST_VERSION}  # a change of criteria, levels or weights needs another: gradebook rubric diff",
+        f"description: {_quoted(answers.description)}",
+        f"{threshold}  # the lowest overall score, 0 to 1, of an output that passes",
+        "require_thresholds: true  # the mean of each criterion has to reach its threshold too",
+        "decide: interval  # a model may ship once the ends of intervals show it; `point`: by its estimates alone",
+        "max_failure_rate: 0.05  # of a gate, to be shown: 72 outputs without a failure do",
+        "criteria:",
+    ]
+    names: list[str] = []
+    for question in answers.questions:
+        names.append(_question_id(question, names))
+        lines += _criterion(names[-1], question)
+    return "\n".join(lines) + "\n"
+
+
+def _criterion(name: str, question: str) -> list[str]:
+    return [
+        f"  - id: {name}",
+        f"    description: {_quoted(question)}",
+        "    weight: 1  # relative to the others; `gate: true` instead: an output that fails it fails as a whole",
+        "    rationale: a draft, weighed as the others  # why it has this weight, for people",
+        "    threshold: 0.8  # the score from which an output meets the criterion, and which the mean has to reach",
+        "    levels:  # worst first; write what an output of each level looks like",
+        '      - {id: "no", score: 0, description: "The answer to the question is no."}',
+        '      - {id: "yes", score: 1, description: "The answer to the question is yes."}',
+        "    method: {type: judge}  # or a check, which costs nothing: gradebook checks list",
+    ]
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

@@ -119,8 +119,12 @@ def _add_extends(schema: Schema) -> None:
     names = {"type": "array", "items": name, "minItems": 1}
     schema["properties"]["extends"] = {"anyOf": [name, names], "description": _EXTENDS}
     schema["required"] = [key for key in schema["required"] if key != "criteria"]
-    own = {"$ref": "#/$defs/Criterion"}
+    criterion = {"$ref": "#/$defs/Criterion"}
     is_used = {"type": "object", "required": ["use"]}
-    schema["properties"]["criteria"]["items"] = {"if": is_used, "then": {"$ref": "#/$defs/UsedCriterion"}, "else": own}
+    schema["properties"]["criteria"]["items"] = {
+        "if": is_used,
+        "then": {"$ref": "#/$defs/UsedCriterion"},
+        "else": criterion,
+    }
     schema["if"] = {"required": ["extends"]}
-    schema["else"] = {"required": ["criteria"], "properties": {"criteria": {"items": own}}}
+    schema["else"] = {"required": ["criteria"], "properties": {"criteria": {"items": criterion}}}

@@ -1,18 +1,22 @@
-"""Rubric files: parsed with all their faults at once, and the shipped ones found by name."""
+"""Rubric files: parsed with all their faults at once, and the shipped ones found by name.
+
+Rubrics may be based on others: `extends` names them, and `use` takes over a criterion and overrides some of its keys.
+"""
 
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib import resources
 from itertools import chain, islice
 from pathlib import Path, PurePosixPath
+from typing import Any
 
-from gradebook.rubrics.files.inheritance import compose
 from gradebook.rubrics.files.validate import place_files, validate
 from gradebook.rubrics.model.errors import MOST_FAULTS, Fault, ModelFault, RubricError
-from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.model.rubric import Category, Criterion, Rubric
 from gradebook.rubrics.schemas.files import write_out_schemas
 from gradebook.rubrics.text.named_files import NoFile, UnreadableFile, is_path, read_below, read_whole
-from gradebook.rubrics.text.plain_words import Place, unknown_word
+from gradebook.rubrics.text.plain_words import Place, place_text, quote_value, unknown_word
 from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
 
 NO_RUBRIC = "none"  # rows are scored by their per-case criteria only
@@ -22,18 +26,18 @@ TAKEN_LISTS = ("criteria", "categories", "schemas")  # lists that a file may inh
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _ParseState:
     """Parse of a file and of the files it extends.
 
-    above: files on the path to this one. known: rubrics already parsed, or their faults, by identity: many may extend
+    above: files on the path to this one. parsed: rubrics already parsed, or their faults, by identity: many may extend
     the same one.
     """
 
     above: tuple[str, ...] = ()
-    known: dict[str, Rubric | tuple[Fault, ...]] = field(default_factory=dict)
+    parsed: dict[str, Rubric | tuple[Fault, ...]] = field(default_factory=dict)
 
-    def below(self, identity: str) -> "_Reading":
-        return _Reading((*self.above, identity), self.known)
+    def below(self, identity: str) -> "_ParseState":
+        return _ParseState((*self.above, identity), self.parsed)
 
 
 def read_rubric(name_or_path: str | Path) -> Rubric:
@@ -46,11 +50,11 @@ def read_rubric(name_or_path: str | Path) -> Rubric:
     path = Path(name_or_path)
     content = _read_file(path) if isinstance(name_or_path, Path) or is_path(name_or_path) else None
     if content is not None:
-        return _parse_once(os.path.realpath(path), content, str(path), path.parent, _Reading())
+        return _parse_once(os.path.realpath(path), content, str(path), path.parent, _ParseState())
     if str(name_or_path) in shipped_rubrics():
-        return _parse_shipped(str(name_or_path), _Reading())
-    known = unknown_word(Path(name_or_path).stem, shipped_rubrics())
-    message = f"found no such file and no shipped rubric of that name, expected a file or {known}"
+        return _parse_shipped(str(name_or_path), _ParseState())
+    suggestion = unknown_word(Path(name_or_path).stem, shipped_rubrics())
+    message = f"found no such file and no shipped rubric of that name, expected a file or {suggestion}"
     raise RubricError((Fault(str(name_or_path), None, message, "unknown-rubric"),))
 
 
@@ -71,7 +75,7 @@ def parse_rubric(text: str | bytes, path: str, folder: Path | None = None) -> Ru
     path: name of the file, for messages. folder: location of the files that it may extend and of its schemas; None
     allows only shipped ones.
     """
-    return _parse(text, path, folder, _Reading())
+    return _parse(text, path, folder, _ParseState())
 
 
 def line_of(yaml_text: YamlText, place: Place) -> int | None:
@@ -80,18 +84,18 @@ def line_of(yaml_text: YamlText, place: Place) -> int | None:
     return yaml_text.line_of(("extends",) if is_taken and ("extends",) in yaml_text.lines else place)
 
 
-def _parse(text: str | bytes, path: str, folder: Path | None, reading: _Reading) -> Rubric:
+def _parse(text: str | bytes, path: str, folder: Path | None, state: _ParseState) -> Rubric:
     yaml_text = read_yaml(text, path)
     if yaml_text.values is None:
         raise RubricError(yaml_text.faults)
     values, unread = write_out_schemas(yaml_text.values, folder or _definitions())
-    composed = compose(values, lambda name: _extended(name, folder, reading))
-    rubric, found = validate(composed.values, folder)
+    composed = compose(values, lambda name: _extended(name, folder, state))
+    rubric, rubric_faults = validate(composed.values, folder)
     faults = {
         *yaml_text.faults,
         *(
-            Fault(path, line_of(yaml_text, place), words, rule)
-            for place, words, rule in islice(chain(unread, composed.found, found), MOST_FAULTS)
+            Fault(path, line_of(yaml_text, place), message, rule)
+            for place, message, rule in islice(chain(unread, composed.faults, rubric_faults), MOST_FAULTS)
         ),
     }
     if faults or rubric is None:
@@ -99,58 +103,58 @@ def _parse(text: str | bytes, path: str, folder: Path | None, reading: _Reading)
     return rubric
 
 
-def _extended(name: str, folder: Path | None, reading: _Reading) -> Rubric:
+def _extended(name: str, folder: Path | None, state: _ParseState) -> Rubric:
     """Rubric that another one extends: a file below the folder, or a shipped one. Raises `ModelFault`.
 
-    Faults of that rubric are told by place and rule: their words may repeat the content of a file that is no rubric.
+    Faults of that rubric are reported by place and rule: their messages may quote a file that is no rubric.
     """
     try:
-        rubric = _read_below(name, folder, reading) if folder is not None and is_path(name) else None
+        rubric = _read_below(name, folder, state) if folder is not None and is_path(name) else None
         if rubric is None and name in shipped_rubrics():
-            rubric = _parse_shipped(name, reading)
+            rubric = _parse_shipped(name, state)
     except UnreadableFile as error:
         raise ModelFault("unknown-rubric", str(error)) from None
     except RubricError as error:
         first = error.faults[0]
-        place = first.path if first.line is None else f"{first.path}:{first.line}"
-        fault = first if first.rule == "unknown-rubric" else f"{place}: {first.rule}"  # the former names files alone
+        location = first.path if first.line is None else f"{first.path}:{first.line}"
+        fault = first if first.rule == "unknown-rubric" else f"{location}: {first.rule}"  # the former names files alone
         raise ModelFault(first.rule, f"found a rubric with faults of its own ({fault}), expected one without") from None
     if rubric is None:
-        known = unknown_word(name, shipped_rubrics())
+        suggestion = unknown_word(name, shipped_rubrics())
         kinds = "a shipped rubric" if folder is None else "a file or a shipped rubric"
-        raise ModelFault("unknown-rubric", f"found {name!r}, expected {kinds}: {known}")
+        raise ModelFault("unknown-rubric", f"found {name!r}, expected {kinds}: {suggestion}")
     return rubric
 
 
-def _read_below(name: str, folder: Path, reading: _Reading) -> Rubric | None:
+def _read_below(name: str, folder: Path, state: _ParseState) -> Rubric | None:
     """Rubric of a file below the folder; None if there is no such file. Raises `UnreadableFile`."""
     try:
         content = read_below(name, folder, MOST_BYTES)
     except NoFile:
         return None
     path, above = folder / name, PurePosixPath(name).parent
-    rubric = _parse_once(os.path.realpath(path), content, str(path), path.parent, reading)
+    rubric = _parse_once(os.path.realpath(path), content, str(path), path.parent, state)
     return rubric if above == PurePosixPath() else place_files(rubric, folder, f"{above}/")
 
 
-def _parse_shipped(name: str, reading: _Reading) -> Rubric:
-    return _parse_once(name, *shipped_text(name), None, reading)
+def _parse_shipped(name: str, state: _ParseState) -> Rubric:
+    return _parse_once(name, *shipped_text(name), None, state)
 
 
-def _parse_once(identity: str, content: bytes, path: str, folder: Path | None, reading: _Reading) -> Rubric:
+def _parse_once(identity: str, content: bytes, path: str, folder: Path | None, state: _ParseState) -> Rubric:
     """Rubric of a file, parsed at most once per identity. Raises `RubricError`."""
-    if len(reading.above) > DEEPEST_EXTENSION or identity in reading.above:
-        message = f"found {' which extends '.join([*reading.above, identity])}, expected an end"
+    if len(state.above) > DEEPEST_EXTENSION or identity in state.above:
+        message = f"found {' which extends '.join([*state.above, identity])}, expected an end"
         raise RubricError((Fault(path, None, message, "unknown-rubric"),))
-    if identity not in reading.known:
+    if identity not in state.parsed:
         try:
-            reading.known[identity] = _parse(content, path, folder, reading.below(identity))
+            state.parsed[identity] = _parse(content, path, folder, state.below(identity))
         except RubricError as error:
-            reading.known[identity] = error.faults
-    found = reading.known[identity]
-    if isinstance(found, Rubric):
-        return found
-    raise RubricError(found)
+            state.parsed[identity] = error.faults
+    outcome = state.parsed[identity]
+    if isinstance(outcome, Rubric):
+        return outcome
+    raise RubricError(outcome)
 
 
 def _definitions() -> Path:
@@ -166,3 +170,183 @@ def _read_file(path: Path) -> bytes | None:
     except OSError as error:
         message = f"found a file that can't be read ({error.strerror}), expected a readable one"
         raise RubricError((Fault(str(path), None, message),)) from None
+
+
+Values = dict[str, Any]
+FindRubric = Callable[[str], Rubric]
+MOST_EXTENDED = 20
+
+
+@dataclass(slots=True)
+class Composed:
+    """Rubric values with inherited parts written out. faults: (place, message, rule) of each fault."""
+
+    values: Values
+    faults: list[tuple[Place, str, str]] = field(default_factory=list)
+
+
+def compose(values: Values, find_rubric: FindRubric) -> Composed:
+    """Write out the criteria that a rubric file takes from the rubrics it extends.
+
+    find_rubric: a name or path -> the rubric; raises `ModelFault` if there is none.
+    """
+    composed = Composed(dict(values))
+    names = composed.values.pop("extends", None)
+    if names is None:
+        composed.faults += list(_uses_without_extends(values))
+        return composed
+    bases = _find_bases(names, find_rubric, composed)
+    if "criteria" not in values:
+        taken = [_values_of(criterion) for base in bases for criterion in base.criteria]
+        composed.values["criteria"] = taken or ([_placeholder(0)] if composed.faults else [])
+    elif isinstance(values["criteria"], list):
+        composed.values["criteria"] = [
+            _written_out(entry, ("criteria", index), bases, composed) for index, entry in enumerate(values["criteria"])
+        ]
+    _take_categories(composed, bases)
+    _take_schemas(composed, bases)
+    if taxonomy := next((base.taxonomy for base in bases if base.taxonomy), None):
+        composed.values.setdefault("taxonomy", taxonomy.model_dump(exclude_defaults=True))
+    return composed
+
+
+def _find_bases(names: Any, find_rubric: FindRubric, composed: Composed) -> list[Rubric]:
+    bases = []
+    listed = names if isinstance(names, list) else [names]
+    composed.faults += _list_faults(listed)
+    for index, name in enumerate(listed[:MOST_EXTENDED]):
+        place: Place = ("extends", index) if isinstance(names, list) else ("extends",)
+        if not isinstance(name, str) or not name:
+            message = f"{place_text(place)}: found {quote_value(name)}, expected a rubric's name or file"
+            composed.faults.append((place, message, "unknown-rubric"))
+            continue
+        if name in listed[:index]:
+            message = f"{place_text(place)}: found {quote_value(name)} again, expected each name once"
+            composed.faults.append((place, message, "unknown-rubric"))
+            continue
+        try:
+            bases.append(find_rubric(name))
+        except ModelFault as fault:
+            composed.faults.append((place, f"{place_text(place)}: {fault}", fault.rule))
+    return bases
+
+
+def _list_faults(names: list[Any]) -> Iterator[tuple[Place, str, str]]:
+    if not names:
+        yield ("extends",), "extends: found an empty list, expected a rubric's name or file", "unknown-rubric"
+    if len(names) > MOST_EXTENDED:
+        message = f"extends: found {len(names)} names, expected at most {MOST_EXTENDED}"
+        yield ("extends",), message, "unknown-rubric"
+
+
+def _written_out(entry: Any, place: Place, bases: list[Rubric], composed: Composed) -> Any:
+    """The entry itself, or the criterion it uses with the entry's keys on top; a key set to null is removed."""
+    if not isinstance(entry, dict) or "use" not in entry:
+        return entry
+    wanted = entry["use"]
+    overrides = {key: value for key, value in entry.items() if key != "use"}
+    owners = [base for base in bases if wanted in [criterion.id for criterion in base.criteria]]
+    if len(owners) != 1:
+        composed.faults.append(((*place, "use"), _use_message((*place, "use"), wanted, bases, owners), "unknown-use"))
+        return _placeholder(place[-1]) | overrides
+    taken = _values_of(owners[0].criterion(wanted))
+    if {"levels", "scale"} & overrides.keys():
+        taken = {key: value for key, value in taken.items() if key not in ("levels", "scale")}
+    if overrides.get("gate") is True:
+        taken.pop("weight", None)
+    return {key: value for key, value in (taken | overrides).items() if value is not None}
+
+
+def _placeholder(index: str | int) -> Values:
+    """Placeholder for a criterion that cannot be found: its fault is already reported, and the rest is still
+    checked.
+    """
+    return {"id": f"unknown_{index}", "description": "?", "method": {"type": "schema", "schema": {}}}
+
+
+def _use_message(place: Place, wanted: Any, bases: list[Rubric], owners: list[Rubric]) -> str:
+    if owners:
+        return f"{place_text(place)}: found {wanted} in {' and '.join(base.id for base in owners)}, expected it in one"
+    criterion_ids = [criterion.id for base in bases for criterion in base.criteria]
+    if not criterion_ids:
+        return f"{place_text(place)}: found {quote_value(wanted)}, expected a rubric that has it under `extends`"
+    return f"{place_text(place)}: found {quote_value(wanted)}, expected {unknown_word(str(wanted), criterion_ids)}"
+
+
+def _uses_without_extends(values: Values) -> Iterator[tuple[Place, str, str]]:
+    for index, entry in enumerate(_listed(values, "criteria")):
+        if isinstance(entry, dict) and "use" in entry:
+            place = ("criteria", index, "use")
+            yield place, _use_message(place, entry["use"], [], []), "unknown-use"
+
+
+def _values_of(criterion: Criterion) -> Values:
+    return criterion.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+
+def _listed(values: Values, key: str) -> list[Any]:
+    """List under the key; empty for anything else, which the model refuses."""
+    entries = values.get(key)
+    return entries if isinstance(entries, list) else []
+
+
+def _take_categories(composed: Composed, bases: list[Rubric]) -> None:
+    """Add categories named by inherited criteria, with their ancestors, unless the file lists them."""
+    if not isinstance(composed.values.get("categories") or [], list):
+        return
+    listed = _listed(composed.values, "categories")
+    criteria = _listed(composed.values, "criteria")
+    have = [entry.get("id") for entry in listed if isinstance(entry, dict)]
+    wanted = [entry.get("category") for entry in criteria if isinstance(entry, dict)]
+    wanted += [entry.get("parent") for entry in listed if isinstance(entry, dict)]
+    added = _categories_around(wanted, have, bases)
+    composed.faults += _ambiguous_categories(added, bases)
+    if added:
+        dumped = (category.model_dump(mode="json", by_alias=True, exclude_defaults=True) for category in added.values())
+        composed.values["categories"] = [*listed, *dumped]
+
+
+def _categories_around(wanted: list[Any], have: list[Any], bases: list[Rubric]) -> dict[str, Category]:
+    """Categories of the bases with the wanted names, by id, and their ancestors; without those in the file."""
+    categories = {category.id: category for base in reversed(bases) for category in base.categories}
+    listed_ids = {name for name in have if isinstance(name, str)}
+    added: dict[str, Category] = {}
+    for name in wanted:
+        above = name
+        while isinstance(above, str) and above in categories and above not in listed_ids and above not in added:
+            added[above] = categories[above]
+            above = categories[above].parent
+    return added
+
+
+def _take_schemas(composed: Composed, bases: list[Rubric]) -> None:
+    """Add the bases' schemas, to which inherited criteria may refer. The file's own take precedence."""
+    own_schemas = composed.values.get("schemas", {})
+    is_needed = any(_is_schema_criterion(entry) for entry in _listed(composed.values, "criteria"))
+    if not is_needed or not isinstance(own_schemas, dict):
+        return
+    taken: Values = {}
+    for base in bases:
+        for name, schema in base.schemas.items():
+            if name not in own_schemas and taken.setdefault(name, schema) != schema:
+                message = f"extends: found different schemas {quote_value(name)} in {base.id} and before it"
+                composed.faults.append(
+                    (("extends",), f"{message}, expected equal ones, or one under schemas", "unsafe-schema")
+                )
+    if taken:
+        composed.values["schemas"] = taken | own_schemas
+
+
+def _is_schema_criterion(entry: Any) -> bool:
+    method = entry.get("method") if isinstance(entry, dict) else None
+    return isinstance(method, dict) and method.get("type") == "schema"
+
+
+def _ambiguous_categories(added: dict[str, Category], bases: list[Rubric]) -> Iterator[tuple[Place, str, str]]:
+    """Report added categories that another base defines differently."""
+    for name, category in added.items():
+        owners = [base for base in bases if name in [other.id for other in base.categories]]
+        if any(other != category for base in owners for other in base.categories if other.id == name):
+            whose = " and ".join(base.id for base in owners)
+            message = f"extends: found different categories {quote_value(name)} in {whose}"
+            yield ("extends",), f"{message}, expected equal ones, or one under categories", "category-tree"

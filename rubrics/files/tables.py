@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gradebook.rubrics.files.digest import question_digest
+from gradebook.rubrics.files.versions import question_digest
 from gradebook.rubrics.model.rubric import OVERALL, Criterion, Overall, Rubric, effective_weights
 from gradebook.rubrics.prompts.prompt import criterion_digest
 
@@ -67,15 +67,15 @@ def criteria_table(run_id: str, rubric: Rubric) -> pa.Table:
 
 def rubric_questions(rubric: Rubric) -> list[dict[str, Any]]:
     """Questions to people: id, digest and levels of each criterion and of the overall row."""
-    asked: list[tuple[str, Criterion | Overall]] = [(criterion.id, criterion) for criterion in rubric.criteria]
-    asked += [(OVERALL, rubric.overall)] if rubric.overall else []
+    questions: list[tuple[str, Criterion | Overall]] = [(criterion.id, criterion) for criterion in rubric.criteria]
+    questions += [(OVERALL, rubric.overall)] if rubric.overall else []
     return [
         {
             "criterion_id": name,
             "question_digest": question_digest(question),
             "level_ids": [level.id for level in question.ranked_levels],
         }
-        for name, question in asked
+        for name, question in questions
     ]
 
 

@@ -13,7 +13,7 @@ from gradebook.rubrics.model.levels import Frozen, Level, Scale
 from gradebook.rubrics.model.methods import METHODS, CheckMethod, JudgedExample, Method
 from gradebook.rubrics.model.rubric import CaseCriterion, Category, Criterion, Notes, Overall, Rubric, score_range
 from gradebook.rubrics.schemas.files import schemas_in
-from gradebook.rubrics.text.plain_words import Place, describe, keys_of, place_text, shown
+from gradebook.rubrics.text.plain_words import Place, describe, keys_of, place_text, quote_value
 
 NUMBER_KEYS = ("weight", "threshold", "pass_threshold", "weight_sum", "score", "max_tokens", "min", "max")
 TOLERANCE = 1e-9  # maximum error of a sum of floats, as in the comparison of scores
@@ -38,7 +38,7 @@ def validate(values: dict[str, Any], folder: Path | None = None) -> tuple[Rubric
         message = f"criteria: found {len(values['criteria']):,} entries, expected at most {MOST_CRITERIA:,}"
         return None, [(("criteria",), message, "wrong-value")]
     repeated = _first(_repeated_ids(values))
-    found = _first(
+    faults = _first(
         _bools_for_numbers(values),
         repeated,
         method_faults(values, folder),
@@ -48,8 +48,8 @@ def validate(values: dict[str, Any], folder: Path | None = None) -> tuple[Rubric
     try:
         rubric = Rubric.model_validate(values)
     except ValidationError as error:
-        return None, _first(found, _model_faults(error, values, {place[:-2] for place, _, _ in repeated}))
-    return place_files(rubric, folder), _first(found, _unknown_levels(rubric.criteria), _out_of_reach(rubric))
+        return None, _first(faults, _model_faults(error, values, {place[:-2] for place, _, _ in repeated}))
+    return place_files(rubric, folder), _first(faults, _unknown_levels(rubric.criteria), _out_of_reach(rubric))
 
 
 def _first(*found: Iterable[FoundFault], most: int = MOST_FAULTS) -> list[FoundFault]:
@@ -70,8 +70,10 @@ def validate_case_criteria(values: list[Any]) -> tuple[tuple[CaseCriterion, ...]
         model_faults = _model_faults(error, around, set(), ("criteria",))
         return (), _first(_bools_for_numbers(around), method_faults(around), model_faults, most=MOST_FAULTS_OF_ROW)
     around = {"criteria": values}
-    found = (_bools_for_numbers(around), method_faults(around))
-    return criteria, _first(*found, _unknown_levels(criteria), _above_the_best_level(criteria), most=MOST_FAULTS_OF_ROW)
+    faults = (_bools_for_numbers(around), method_faults(around))
+    return criteria, _first(
+        *faults, _unknown_levels(criteria), _above_the_best_level(criteria), most=MOST_FAULTS_OF_ROW
+    )
 
 
 def _model_faults(
@@ -149,11 +151,11 @@ def _bools_for_numbers(values: dict[str, Any]) -> Iterator[FoundFault]:
     for place, mapping in _mappings(values):
         for key in NUMBER_KEYS:
             if isinstance(mapping.get(key), bool):
-                yield (*place, key), _number_words((*place, key), mapping[key]), "wrong-value"
+                yield (*place, key), _number_message((*place, key), mapping[key]), "wrong-value"
 
 
-def _number_words(place: Place, value: Any) -> str:
-    return f"{place_text(place)}: found {shown(value)}, expected a number"
+def _number_message(place: Place, value: Any) -> str:
+    return f"{place_text(place)}: found {quote_value(value)}, expected a number"
 
 
 def _mappings(values: dict[str, Any]) -> Iterator[tuple[Place, dict[str, Any]]]:
@@ -252,27 +254,32 @@ def _named_files(method: Method) -> list[str]:
 
 def method_faults(values: dict[str, Any], folder: Path | None = None) -> Iterator[FoundFault]:
     """Faults of checks' names and settings and of schemas, which the model does not check."""
-    others = schemas_in(values)
+    schemas = schemas_in(values)
     for place, mapping in _mappings(values):
         if place[-1:] != ("method",):
             continue
         match mapping.get("type"), mapping.get("check"), mapping.get("settings", {}), mapping.get("schema"):
             case "check", str(name), dict(settings), _:
-                yield from _check_faults(name, settings, place, folder)
+                yield from _check_faults(name, settings, place, folder, has_field=mapping.get("field") is not None)
                 if mapping.get("mode") == "loose" and isinstance(settings.get("levels"), dict):
                     message = "found loose with levels, expected strict: a check that grades has no loose mode"
                     yield (*place, "mode"), f"{place_text((*place, 'mode'))}: {message}", "check-settings"
             case "schema", _, _, dict(schema):
-                yield from _schema_faults(schema, others, (*place, "schema"))
+                yield from _schema_faults(schema, schemas, (*place, "schema"))
 
 
-def _check_faults(name: str, settings: dict[str, Any], place: Place, folder: Path | None) -> Iterator[FoundFault]:
+def _check_faults(
+    name: str, settings: dict[str, Any], place: Place, folder: Path | None, *, has_field: bool
+) -> Iterator[FoundFault]:
     from gradebook.rubrics.check_kit.check import read_settings
     from gradebook.rubrics.checks.registry import find_check  # here: a check imports pyarrow's compute module
 
     try:
         check = find_check(name)
         read_settings(check, settings, folder)
+        if has_field and "output" not in check.columns:
+            message = f"found one with {name}, expected none: the check does not read the output"
+            yield (*place, "field"), f"{place_text((*place, 'field'))}: {message}", "check-settings"
     except KeyError as error:
         yield (*place, "check"), f"{place_text((*place, 'check'))}: {error.args[0]}", "unknown-check"
     except ValidationError as error:
@@ -282,15 +289,15 @@ def _check_faults(name: str, settings: dict[str, Any], place: Place, folder: Pat
 
 def _schemas_faults(values: dict[str, Any]) -> Iterator[FoundFault]:
     """Faults of the schemas that others may refer to."""
-    others = schemas_in(values)
-    for name, schema in others.items():
-        yield from _schema_faults(schema, others, ("schemas", name))
+    schemas = schemas_in(values)
+    for name, schema in schemas.items():
+        yield from _schema_faults(schema, schemas, ("schemas", name))
 
 
-def _schema_faults(schema: dict[str, Any], others: dict[str, Any], place: Place) -> Iterator[FoundFault]:
+def _schema_faults(schema: dict[str, Any], schemas: dict[str, Any], place: Place) -> Iterator[FoundFault]:
     from gradebook.rubrics.schemas.validating import check_schema  # here: slow to import, and few rubrics need it
 
-    fault = check_schema(schema, others)
+    fault = check_schema(schema, schemas)
     if fault is not None:
         yield place, f"{place_text(place)}: {fault}", "unsafe-schema"
 
@@ -302,11 +309,11 @@ def _unknown_levels(criteria: Sequence[Criterion]) -> Iterator[FoundFault]:
             criterion.method.settings.get("levels"), dict
         ):
             continue
-        known = [level.id for level in criterion.ranked_levels]
+        level_ids = [level.id for level in criterion.ranked_levels]
         for level_id in criterion.method.settings["levels"]:
-            if level_id not in known:
+            if level_id not in level_ids:
                 place = ("criteria", index, "method", "settings", "levels")
-                message = f"found the level {shown(level_id)}, expected one of {', '.join(known)}"
+                message = f"found the level {quote_value(level_id)}, expected one of {', '.join(level_ids)}"
                 yield place, f"{place_text(place)}: {message}", "check-settings"
 
 

@@ -6,22 +6,22 @@ from typing import Annotated, Any, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
-from gradebook.rubrics.importers.case_export import Case, export_cases
 from gradebook.rubrics.importers.case_rows import (
     Answered,
+    Case,
     CaseId,
     CaseShape,
+    NonBlank,
     Prompt,
-    Words,
     criterion_row,
+    export_cases,
     import_cases,
 )
-from gradebook.rubrics.importers.foreign_file import OpenMapping
-from gradebook.rubrics.importers.interfaces import Exported, Format, Imported
-from gradebook.rubrics.importers.json_lines import json_lines
-from gradebook.rubrics.importers.metadata import Kept, given, kept_as, kept_of, plain_number
+from gradebook.rubrics.importers.foreign_file import OpenMapping, json_lines
+from gradebook.rubrics.importers.metadata import FieldCounts, as_metadata, imported_metadata, plain_number
+from gradebook.rubrics.importers.registry import Exported, Format, Imported
 from gradebook.rubrics.model.errors import ModelFault
-from gradebook.rubrics.model.rows import Row
+from gradebook.rubrics.model.json_values import Row, drop_none
 from gradebook.rubrics.model.rubric import LARGEST_WEIGHT, CaseCriterion
 
 LEVELS = ({"id": "no", "score": 0.0}, {"id": "yes", "score": 1.0})
@@ -29,7 +29,7 @@ LEVELS = ({"id": "no", "score": 0.0}, {"id": "yes", "score": 1.0})
 
 class _Question(OpenMapping):
     id: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.:-]{0,63}$")] | None = None
-    question: Words
+    question: NonBlank
     weight: Annotated[float, Field(ge=-LARGEST_WEIGHT, le=LARGEST_WEIGHT)] | None = None
 
 
@@ -61,15 +61,15 @@ class _Checklist(Answered, CaseShape):
     def identity(self) -> tuple[str | None, Any]:
         return self.case_id, [self.prompt, [question.question for question in self.questions]]
 
-    def columns(self, kept: Kept) -> Row:
-        left = kept.note_all("", self.left_with(*self.unanswered))
+    def columns(self, stored: FieldCounts) -> Row:
+        left = stored.note_all("", self.left_with(*self.unanswered))
         columns = {**self.answer_columns, "prompt": self.prompt, "reference": self.reference}
-        criteria = [_criterion(name, each, kept) for name, each in zip(self.ids, self.questions, strict=True)]
-        return {**given(columns), "criteria": criteria, **kept_as("checklist", left)}
+        criteria = [_criterion(name, question, stored) for name, question in zip(self.ids, self.questions, strict=True)]
+        return {**drop_none(columns), "criteria": criteria, **as_metadata("checklist", left)}
 
 
-def _criterion(criterion_id: str, question: _Question, kept: Kept) -> Row:
-    left = kept.note_all("questions[].", question.left)
+def _criterion(criterion_id: str, question: _Question, stored: FieldCounts) -> Row:
+    left = stored.note_all("questions[].", question.left)
     weight = None if question.weight is None else plain_number(question.weight)
     levels = [dict(level) for level in LEVELS]
     return criterion_row(criterion_id, question.question, "checklist", left, weight=weight, levels=levels)
@@ -90,16 +90,17 @@ def _line(case: Case) -> Row:
         **case.kept("checklist"),
         "case_id": case.case_id,
         "prompt": case.prompt,
-        "checklist": [_written(criterion) for criterion in case.criteria],
-        **given({"reference": case.reference, "model": case.model, "response": case.output}),
+        "checklist": [_entry(criterion) for criterion in case.criteria],
+        **drop_none({"reference": case.reference, "model": case.model, "response": case.output}),
     }
 
 
-def _written(criterion: CaseCriterion) -> Row:
+def _entry(criterion: CaseCriterion) -> Row:
     weight = {} if criterion.weight is None else {"weight": plain_number(criterion.weight)}
-    kept = kept_of(criterion.metadata, "checklist")
-    return {**kept, "id": criterion.id, "question": criterion.description, **weight}
+    imported = imported_metadata(criterion.metadata, "checklist")
+    return {**imported, "id": criterion.id, "question": criterion.description, **weight}
 
 
 SUMMARY = "yes/no questions for each case, optionally with answers"
-FORMAT = Format("checklist", SUMMARY, ".jsonl", "cases", read_checklist, write_checklist)
+LEFT = "other columns, which are metadata"
+FORMAT = Format("checklist", SUMMARY, ".jsonl", "cases", read_checklist, write_checklist, left=LEFT)

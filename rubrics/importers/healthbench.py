@@ -7,21 +7,22 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, Field
 
-from gradebook.rubrics.importers.case_export import Case, export_cases, weight_of
 from gradebook.rubrics.importers.case_rows import (
     Answered,
+    Case,
     CaseId,
     CaseShape,
+    NonBlank,
     Prompt,
-    Words,
     criterion_row,
+    export_cases,
     import_cases,
+    weight_of,
 )
-from gradebook.rubrics.importers.foreign_file import OpenMapping
-from gradebook.rubrics.importers.interfaces import Exported, Format, Imported
-from gradebook.rubrics.importers.json_lines import json_lines
-from gradebook.rubrics.importers.metadata import Kept, filled, given, kept_as, kept_of, plain_number
-from gradebook.rubrics.model.rows import Row
+from gradebook.rubrics.importers.foreign_file import OpenMapping, json_lines
+from gradebook.rubrics.importers.metadata import FieldCounts, as_metadata, drop_empty, imported_metadata, plain_number
+from gradebook.rubrics.importers.registry import Exported, Format, Imported
+from gradebook.rubrics.model.json_values import Row, drop_none
 from gradebook.rubrics.model.rubric import CaseCriterion
 
 _AXIS = "axis:"
@@ -33,7 +34,7 @@ LEVELS = (
 
 
 class _Criterion(OpenMapping):
-    criterion: Words
+    criterion: NonBlank
     points: Annotated[float, Field(ge=-10, le=10)]
     tags: list[str] | None = None
 
@@ -48,23 +49,23 @@ class _Example(Answered, CaseShape):
 
     @property
     def identity(self) -> tuple[str | None, Any]:
-        return self.prompt_id, [self.prompt, [each.criterion for each in self.rubrics]]
+        return self.prompt_id, [self.prompt, [rubric.criterion for rubric in self.rubrics]]
 
-    def columns(self, kept: Kept) -> Row:
-        left = kept.note_all("", self.left_with("example_tags", *self.unanswered))
-        criteria = [_criterion(f"c{number}", each, kept) for number, each in enumerate(self.rubrics, start=1)]
-        return {**self.answer_columns, "prompt": self.prompt, "criteria": criteria, **kept_as("healthbench", left)}
+    def columns(self, stored: FieldCounts) -> Row:
+        left = stored.note_all("", self.left_with("example_tags", *self.unanswered))
+        criteria = [_criterion(f"c{number}", rubric, stored) for number, rubric in enumerate(self.rubrics, start=1)]
+        return {**self.answer_columns, "prompt": self.prompt, "criteria": criteria, **as_metadata("healthbench", left)}
 
 
-def _criterion(criterion_id: str, each: _Criterion, kept: Kept) -> Row:
-    left = kept.note_all("rubrics[].", each.left_with("tags"))
+def _criterion(criterion_id: str, rubric_item: _Criterion, stored: FieldCounts) -> Row:
+    left = stored.note_all("rubrics[].", rubric_item.left_with("tags"))
     return criterion_row(
         criterion_id,
-        each.criterion,
+        rubric_item.criterion,
         "healthbench",
         left,
-        category=_category(each.tags or []),
-        weight=plain_number(each.points),
+        category=_category(rubric_item.tags or []),
+        weight=plain_number(rubric_item.points),
         levels=[dict(level) for level in LEVELS],
     )
 
@@ -95,19 +96,20 @@ def _line(case: Case) -> Row:
         "example_tags": case.kept("healthbench").get("example_tags", []),
     }
     answer = {"model": case.model, "response": case.output}
-    return {**line, **filled(case.kept("healthbench"), (*line, *answer)), **given(answer)}
+    return {**line, **drop_empty(case.kept("healthbench"), (*line, *answer)), **drop_none(answer)}
 
 
 def _entry(criterion: CaseCriterion) -> Row:
-    kept = kept_of(criterion.metadata, "healthbench")
+    imported = imported_metadata(criterion.metadata, "healthbench")
     axis = [f"{_AXIS}{criterion.category}"] if criterion.category else []
     entry = {
         "criterion": criterion.description,
         "points": weight_of(criterion),
-        "tags": kept.get("tags", axis),
+        "tags": imported.get("tags", axis),
     }
-    return {**entry, **filled(kept, entry)}
+    return {**entry, **drop_empty(imported, entry)}
 
 
 SUMMARY = "conversations, each with criteria of its own that give or take points"
-FORMAT = Format("healthbench", SUMMARY, ".jsonl", "cases", read_healthbench, write_healthbench)
+LEFT = "tags other than the axis, which are metadata"
+FORMAT = Format("healthbench", SUMMARY, ".jsonl", "cases", read_healthbench, write_healthbench, left=LEFT)

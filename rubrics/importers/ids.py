@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from gradebook.rubrics.model.levels import LEVEL_ID_PATTERN
 from gradebook.rubrics.model.rubric import ID_PATTERN, VERSION_PATTERN
 
-LONGEST_MADE = 48  # of an id made of words
+LONGEST_FROM_WORDS = 48  # of an id made of words
 LONGEST_NUMBERED = 57  # leaves room for a number at the end
 IDENTIFIER = re.compile(ID_PATTERN)
 LEVEL_ID = re.compile(LEVEL_ID_PATTERN)
@@ -24,8 +24,8 @@ def identifier(text: str, fallback: str = "criterion", fitting: re.Pattern[str] 
         return text
     words = _NO_WORD.sub("_", text.lower()).strip("_") or fallback
     words = words if words[0].isalpha() else f"{fallback}_{words}"
-    cut = words[: LONGEST_MADE + 1].rpartition("_")[0] or words[:LONGEST_MADE]
-    return words if len(words) <= LONGEST_MADE else cut
+    cut = words[: LONGEST_FROM_WORDS + 1].rpartition("_")[0] or words[:LONGEST_FROM_WORDS]
+    return words if len(words) <= LONGEST_FROM_WORDS else cut
 
 
 class DistinctIds:
@@ -52,13 +52,13 @@ class DistinctIds:
         return numbered
 
 
-def may_be_id_of(made: str, name: str) -> bool:
+def may_derive_from(made_id: str, name: str) -> bool:
     """Whether `DistinctIds` may have made this id of that name."""
     first = identifier(name)
-    return made == first or re.fullmatch(f"{re.escape(first[:LONGEST_NUMBERED])}_[0-9]+", made) is not None
+    return made_id == first or re.fullmatch(f"{re.escape(first[:LONGEST_NUMBERED])}_[0-9]+", made_id) is not None
 
 
 def complete_version(version: str) -> str | None:
     """Complete a version of two or three numbers to three: 1.0 is 1.0.0; None for any other name."""
-    whole = f"{version}.0" if version.count(".") == 1 else version
-    return whole if re.fullmatch(VERSION_PATTERN, whole) else None
+    three_numbers = f"{version}.0" if version.count(".") == 1 else version
+    return three_numbers if re.fullmatch(VERSION_PATTERN, three_numbers) else None

@@ -6,17 +6,26 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from gradebook.rubrics.checks.ifeval.letters import Detector
-from gradebook.rubrics.importers.case_export import Case, export_cases, prompt_text
-from gradebook.rubrics.importers.case_rows import Answered, CaseId, CaseShape, Words, criterion_row, import_cases
+from gradebook.rubrics.checks.ifeval.keywords import Detector
+from gradebook.rubrics.importers.case_rows import (
+    Answered,
+    Case,
+    CaseId,
+    CaseShape,
+    NonBlank,
+    criterion_row,
+    export_cases,
+    import_cases,
+    prompt_text,
+)
+from gradebook.rubrics.importers.foreign_file import json_lines
 from gradebook.rubrics.importers.ids import DistinctIds
-from gradebook.rubrics.importers.interfaces import Exported, Format, Imported
-from gradebook.rubrics.importers.json_lines import json_lines
-from gradebook.rubrics.importers.metadata import Kept, given, kept_as
-from gradebook.rubrics.model.counts import counted
+from gradebook.rubrics.importers.metadata import FieldCounts, as_metadata
+from gradebook.rubrics.importers.registry import Exported, Format, Imported
 from gradebook.rubrics.model.errors import ModelFault
+from gradebook.rubrics.model.json_values import Row, drop_none
 from gradebook.rubrics.model.methods import CheckMethod
-from gradebook.rubrics.model.rows import Row
+from gradebook.rubrics.text.wording import counted
 
 # Shorter than the limit of a criterion's id: a repeated one gets a number at the end, a loose one a word before it.
 _NAME = r"[A-Za-z][A-Za-z0-9_.:-]{0,53}"
@@ -29,34 +38,34 @@ _PLAIN_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")
 
 class _Example(Answered, CaseShape):
     key: CaseId
-    prompt: Words
+    prompt: NonBlank
     instruction_id_list: Annotated[list[Annotated[str, Field(pattern=f"^{_NAME}$")]], Field(min_length=1)]
     kwargs: list[dict[str, Any]]
     detector: Detector | None = None  # gradebook's own: of the checks that detect a language
 
     @model_validator(mode="after")
     def _kwargs_an_instruction(self) -> Self:
-        found, wanted = len(self.kwargs), len(self.instruction_id_list)
-        if found != wanted:
-            entries = counted(found, "entry", "entries")
-            raise ModelFault("invalid", f"found {entries}, expected {wanted}: one per instruction", "kwargs")
+        kwargs_count, instruction_count = len(self.kwargs), len(self.instruction_id_list)
+        if kwargs_count != instruction_count:
+            entries = counted(kwargs_count, "entry", "entries")
+            raise ModelFault("invalid", f"found {entries}, expected {instruction_count}: one per instruction", "kwargs")
         return self
 
     @property
     def identity(self) -> tuple[str | None, Any]:
         return self.key, None
 
-    def columns(self, kept: Kept) -> Row:
-        left = kept.note_all("", self.left_with(*self.unanswered))
+    def columns(self, stored: FieldCounts) -> Row:
+        left = stored.note_all("", self.left_with(*self.unanswered))
         ids = DistinctIds(fitting=_ID, mark=".")
-        detector = given({_DETECTOR: self.detector})
+        detector = drop_none({_DETECTOR: self.detector})
         pairs = zip(self.instruction_id_list, self.kwargs, strict=True)
         strict = [
-            _criterion(ids.take(name), name, given(kwargs) | (detector if name in _LANGUAGE else {}))
+            _criterion(ids.take(name), name, drop_none(kwargs) | (detector if name in _LANGUAGE else {}))
             for name, kwargs in pairs
         ]
-        criteria = [*strict, *(_loose_twin(each, ids.take(f"{_LOOSE}{each['id']}")) for each in strict)]
-        return {**self.answer_columns, "prompt": self.prompt, "criteria": criteria, **kept_as("ifeval", left)}
+        criteria = [*strict, *(_loose_twin(criterion, ids.take(f"{_LOOSE}{criterion['id']}")) for criterion in strict)]
+        return {**self.answer_columns, "prompt": self.prompt, "criteria": criteria, **as_metadata("ifeval", left)}
 
 
 def _loose_twin(strict: Row, criterion_id: str) -> Row:
@@ -100,9 +109,10 @@ def _line(case: Case) -> Row:
         "prompt": prompt_text(case.prompt),
         "instruction_id_list": [method.check for method in checks],
         "kwargs": [{name: value for name, value in method.settings.items() if name != _DETECTOR} for method in checks],
-        **given({"model": case.model, "response": case.output, _DETECTOR: next(iter(detectors), None)}),
+        **drop_none({"model": case.model, "response": case.output, _DETECTOR: next(iter(detectors), None)}),
     }
 
 
 SUMMARY = "prompts with instructions that a program can verify"
-FORMAT = Format("ifeval", SUMMARY, ".jsonl", "cases", read_ifeval, write_ifeval)
+LEFT = "other columns, which are metadata"
+FORMAT = Format("ifeval", SUMMARY, ".jsonl", "cases", read_ifeval, write_ifeval, left=LEFT)

@@ -6,13 +6,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from gradebook.rubrics.model.rows import Row
+from gradebook.rubrics.model.json_values import Row
 from gradebook.rubrics.model.rubric import Rubric
 
 FIRST_VERSION = "1.0.0"  # of a rubric whose format has no versions
 
 
-class Kept:
+class FieldCounts:
     """Counter of fields without a place, for the summary: `scoring_method.decode_prompt (3)`."""
 
     def __init__(self) -> None:
@@ -32,29 +32,24 @@ class Kept:
         return tuple(name if count == 1 else f"{name} ({count})" for name, count in self._counts.items())
 
 
-def given(mapping: Row) -> Row:
-    """Keys whose value is not None."""
-    return {key: value for key, value in mapping.items() if value is not None}
+def drop_empty(mapping: Row, omitted: Collection[str] = ()) -> Row:
+    """Keys with a non-empty value, except the omitted ones; None, "", [] and {} are empty."""
+    return {key: value for key, value in mapping.items() if key not in omitted and value not in (None, "", [], {})}
 
 
-def filled(mapping: Row, known: Collection[str] = ()) -> Row:
-    """Keys other than the known ones with a non-empty value; None, "", [] and {} are empty."""
-    return {key: value for key, value in mapping.items() if key not in known and value not in (None, "", [], {})}
-
-
-def mapping_of(value: Any) -> Row:
+def mapping_or_empty(value: Any) -> Row:
     """The value if it is a mapping, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def kept_as(format_name: str, kept: Row) -> Row:
+def as_metadata(format_name: str, content: Row) -> Row:
     """The key `metadata` with the stored data of a format; no key if there is none."""
-    return {"metadata": {format_name: kept}} if kept else {}
+    return {"metadata": {format_name: content}} if content else {}
 
 
-def kept_of(metadata: Row, format_name: str) -> Row:
+def imported_metadata(metadata: Row, format_name: str) -> Row:
     """Data of a format stored by an import; empty if there is none, as metadata may have any content."""
-    return mapping_of(metadata.get(format_name))
+    return mapping_or_empty(metadata.get(format_name))
 
 
 def plain_number(value: float) -> float | int:
@@ -65,7 +60,7 @@ def plain_number(value: float) -> float | int:
 def note_lost(
     rubric: Rubric,
     format_name: str,
-    lost: Kept,
+    lost: FieldCounts,
     rubric_keys: str,
     criterion_keys: str,
     category_keys: str | None = None,
@@ -76,30 +71,31 @@ def note_lost(
     description, method and weight. category_keys: None if the format has no groups, in which case categories are
     ignored.
     """
-    _note_unwritten(lost, "", rubric, f"version criteria categories {rubric_keys}")
+    _note_lost_fields(lost, "", rubric, f"version criteria categories {rubric_keys}")
     if rubric.version != FIRST_VERSION and "version" not in rubric_keys.split():
         lost.note("version")
     if rubric.categories and category_keys is None:
         lost.note("categories (their weights are multiplied into those of the criteria)")
     for category in rubric.categories if category_keys is not None else ():
-        _note_unwritten(lost, "categories.", category, category_keys or "")
+        _note_lost_fields(lost, "categories.", category, category_keys or "")
     for criterion in rubric.criteria:
-        _note_unwritten(lost, "criteria.", criterion, f"description method weight {criterion_keys}")
+        _note_lost_fields(lost, "criteria.", criterion, f"description method weight {criterion_keys}")
         if criterion.category is not None and not rubric.categories and category_keys is not None:
             lost.note("criteria.category")
-    every = [part.metadata for parts in ((rubric,), rubric.categories, rubric.criteria) for part in parts]
+    every = [part.metadata for group in ((rubric,), rubric.categories, rubric.criteria) for part in group]
     lost.note(*(f"metadata.{key}" for metadata in every for key in metadata if key != format_name))
 
 
-def _note_unwritten(lost: Kept, prefix: str, part: BaseModel, written: str) -> None:
-    known = {"id", "metadata", *written.split()}
-    lost.note(*(f"{prefix}{name}" for name in part.model_dump(exclude_defaults=True) if name not in known))
+def _note_lost_fields(lost: FieldCounts, prefix: str, part: BaseModel, written: str) -> None:
+    fields = {"id", "metadata", *written.split()}
+    fields |= {"decide"} if getattr(part, "decide", None) == "interval" else set()  # every import has it
+    lost.note(*(f"{prefix}{name}" for name in part.model_dump(exclude_defaults=True) if name not in fields))
 
 
-def note_method(criterion_method: BaseModel, wanted: str, lost: Kept) -> None:
+def note_method(criterion_method: BaseModel, expected_type: str, lost: FieldCounts) -> None:
     """Record a criterion whose method differs from the format's: by a judge, or by people."""
     settings = criterion_method.model_dump(exclude_defaults=True)
-    if settings["type"] != wanted:
+    if settings["type"] != expected_type:
         lost.note(f"criteria.method {settings['type']}")
     else:
         lost.note(*(f"criteria.method.{key}" for key in settings if key != "type"))

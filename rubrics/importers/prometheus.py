@@ -3,18 +3,26 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AliasChoices, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from gradebook.rubrics.importers.case_export import Case, export_cases, prompt_text
-from gradebook.rubrics.importers.case_rows import CaseId, CaseShape, Words, answer_columns, criterion_row, read_cases
-from gradebook.rubrics.importers.foreign_file import OpenMapping
-from gradebook.rubrics.importers.interfaces import Exported, Format, Imported
-from gradebook.rubrics.importers.json_lines import indented_json
-from gradebook.rubrics.importers.metadata import Kept, filled, given, kept_as, kept_of
+from gradebook.rubrics.importers.case_rows import (
+    Case,
+    CaseId,
+    CaseShape,
+    NonBlank,
+    answer_columns,
+    criterion_row,
+    export_cases,
+    prompt_text,
+    read_cases,
+)
+from gradebook.rubrics.importers.foreign_file import OpenMapping, indented_json
+from gradebook.rubrics.importers.metadata import FieldCounts, as_metadata, drop_empty, imported_metadata
+from gradebook.rubrics.importers.registry import Exported, Format, Imported
 from gradebook.rubrics.model.errors import ModelFault
-from gradebook.rubrics.model.rows import Row
+from gradebook.rubrics.model.json_values import Row, drop_none
 
 SCORES = range(1, 6)
 _SCORE_LINE = re.compile(r"^Score ([0-9]+):[ \t]*", re.MULTILINE)
@@ -41,11 +49,11 @@ def _rubric_of_text(value: Any) -> Any:
     """Parse a rubric written as text: the criterion, optionally in brackets, then one line per score."""
     if not isinstance(value, str):
         return value
-    criteria, *parts = _SCORE_LINE.split(value)
-    scores = dict(zip(parts[::2], parts[1::2], strict=True))
-    if sorted(parts[::2]) != [str(score) for score in SCORES]:
-        found = ", ".join(f"'Score {score}:'" for score in parts[::2]) or "no 'Score 1:'"
-        raise ValueError(f"found {found}, expected a line for each score from 1 to 5")
+    criteria, *pieces = _SCORE_LINE.split(value)
+    scores = dict(zip(pieces[::2], pieces[1::2], strict=True))
+    if sorted(pieces[::2]) != [str(score) for score in SCORES]:
+        actual = ", ".join(f"'Score {score}:'" for score in pieces[::2]) or "no 'Score 1:'"
+        raise ValueError(f"found {actual}, expected a line for each score from 1 to 5")
     criteria = criteria.strip()
     if criteria.startswith("[") and criteria.endswith("]"):
         criteria = criteria[1:-1].strip()
@@ -53,12 +61,12 @@ def _rubric_of_text(value: Any) -> Any:
 
 
 class _ScoreRubric(OpenMapping):
-    criteria: Words
-    score1_description: Words
-    score2_description: Words
-    score3_description: Words
-    score4_description: Words
-    score5_description: Words
+    criteria: NonBlank
+    score1_description: NonBlank
+    score2_description: NonBlank
+    score3_description: NonBlank
+    score4_description: NonBlank
+    score5_description: NonBlank
 
     @property
     def points(self) -> dict[str, str]:
@@ -69,18 +77,23 @@ class _ScoreRubric(OpenMapping):
 _Score = Annotated[int, Field(ge=SCORES[0], le=SCORES[-1])]
 
 
-def _lone_score(value: Any) -> Any:
+def _single_score(value: Any) -> Any:
     return [value] if isinstance(value, int) else value
 
 
 class _Example(CaseShape):
+    has_own_prompts: ClassVar[bool] = True  # in a second turn each model is shown its own first answer
+
     case_id: Annotated[CaseId | None, Field(validation_alias=AliasChoices("case_id", "id", "prompt_id", "idx"))] = None
-    instruction: Words
+    instruction: Annotated[NonBlank, Field(validation_alias=AliasChoices("instruction", "input"))]
+    system_prompt: str | None = None
     response: str | None = None
     reference_answer: str | None = None
     score_rubric: Annotated[_ScoreRubric, BeforeValidator(_rubric_of_text)]
-    model: Annotated[Words | None, Field(validation_alias=AliasChoices("response_source", "model"))] = None
-    gpt4_score: Annotated[list[_Score] | None, BeforeValidator(_lone_score)] = None
+    model: Annotated[
+        NonBlank | None, Field(validation_alias=AliasChoices("response_source", "model", "model_name"))
+    ] = None
+    gpt4_score: Annotated[list[_Score] | None, BeforeValidator(_single_score)] = None
     gpt4_feedback: list[str] | None = None
 
     @model_validator(mode="before")
@@ -90,9 +103,9 @@ class _Example(CaseShape):
         prompt = value.get("instruction") if isinstance(value, dict) else None
         if not isinstance(prompt, str) or not prompt.startswith("###") or _PROMPT_START not in prompt:
             return value
-        head, *parts = _HEADING.split(prompt)
-        names = parts[::2]
-        fields = {_SECTIONS[name]: part.strip() for name, part in zip(names, parts[1::2], strict=True)}
+        head, *sections = _HEADING.split(prompt)
+        names = sections[::2]
+        fields = {_SECTIONS[name]: part.strip() for name, part in zip(names, sections[1::2], strict=True)}
         wrong = ["text before the first part"] if head.strip() else []
         wrong += [f"no '###{name}'" for name in _NEEDED if name not in names]
         wrong += [f"'###{name}' {count} times" for name, count in Counter(names).items() if count > 1]
@@ -110,45 +123,61 @@ class _Example(CaseShape):
         return value
 
     @property
+    def prompt(self) -> Any:
+        """Instruction, after the system's prompt that BiGGen has for it."""
+        if not (self.system_prompt or "").strip():
+            return self.instruction
+        return [{"role": "system", "content": self.system_prompt}, {"role": "user", "content": self.instruction}]
+
+    @property
+    def marks(self) -> list[tuple[str, int, str]]:
+        """Rater, score and note of each score; BiGGen has those of several judges and of people."""
+        scores, feedback = self.gpt4_score or [], self.gpt4_feedback or []
+        marks = [(f"gpt4_{n}", score, feedback[n - 1] if feedback else "") for n, score in enumerate(scores, start=1)]
+        other_scores = [(name, score) for name, score in self.left.items() if name.endswith("_score")]
+        other_scores = [(name, score) for name, score in other_scores if type(score) is int and score in SCORES]
+        return marks + [(name.removesuffix("_score"), score, "") for name, score in other_scores]
+
+    @property
     def identity(self) -> tuple[str | None, Any]:
         rubric = self.score_rubric
-        return self.case_id, [self.instruction, self.reference_answer, rubric.criteria, rubric.points]
+        return self.case_id, [self.prompt, self.reference_answer, rubric.criteria, rubric.points]
 
-    def columns(self, kept: Kept) -> Row:
+    def columns(self, stored: FieldCounts) -> Row:
         answer, rubric = answer_columns(self.model, self.response), self.score_rubric
-        left = kept.note_all("", self.left_with(*(() if answer else ("model", *_SCORED))))
+        left = stored.note_all("", self.left_with(*(() if answer else ("model", *_SCORED))))
         # Scores and feedback become ratings; they are stored here too, for the export.
-        left |= given({name: getattr(self, name) for name in _SCORED})
+        left |= drop_none({name: getattr(self, name) for name in _SCORED})
+        left |= drop_none({"system_prompt": self.system_prompt})
         scale = {"min": SCORES[0], "max": SCORES[-1], "points": rubric.points}
-        rubric_left = kept.note_all("score_rubric.", rubric.left)
+        rubric_left = stored.note_all("score_rubric.", rubric.left)
         return {
             **answer,
-            **given({"prompt": self.instruction, "reference": self.reference_answer}),
+            **drop_none({"prompt": self.prompt, "reference": self.reference_answer}),
             "criteria": [criterion_row("score", rubric.criteria, "prometheus", rubric_left, scale=scale)],
-            **kept_as("prometheus", left),
+            **as_metadata("prometheus", left),
         }
 
 
 def read_prometheus(text: str, path: str) -> Imported:
     """Import cases with the criterion `score` on a scale from 1 to 5. Raises `RubricError` with every fault.
 
-    `gpt4_score` becomes ratings by gpt4_1, gpt4_2 ...
+    `gpt4_score` becomes ratings by gpt4_1, gpt4_2 ...; another lone score, as `human_score`, one by `human`.
     """
-    kept = Kept()
-    found = read_cases(text, path, _Example, kept)
-    ratings = [rating for row, case in found for rating in _ratings(row, case)]
-    return Imported(cases=tuple(case for _, case in found), ratings=tuple(ratings), kept=kept.words())
+    stored = FieldCounts()
+    examples = read_cases(text, path, _Example, stored)
+    ratings = [rating for row, case in examples for rating in _ratings(row, case)]
+    return Imported(cases=tuple(case for _, case in examples), ratings=tuple(ratings), kept=stored.words())
 
 
 def _ratings(row: _Example, case: Row) -> Iterable[Row]:
     """One rating per score, with the columns of its output's row; none without an output."""
     if "output" not in case:
         return
-    place: Row = {name: case[name] for name in ("case_id", "model", "sample_index") if name in case}
-    notes = row.gpt4_feedback or [""] * len(row.gpt4_score or ())
-    for number, (score, note) in enumerate(zip(row.gpt4_score or (), notes, strict=True), start=1):
-        rating = {**place, "criterion_id": "score", "rater": f"gpt4_{number}", "level_id": str(score)}
-        yield {**rating, **filled({"notes": note})}
+    key_columns: Row = {"case_id": case["case_id"], "model": case["model"], "sample_index": case.get("sample_index", 0)}
+    for rater, score, note in row.marks:
+        rating = {**key_columns, "criterion_id": "score", "rater": rater, "level_id": str(score)}
+        yield {**rating, **drop_empty({"notes": note})}
 
 
 def write_prometheus(rows: Sequence[Row]) -> Exported:
@@ -161,15 +190,16 @@ def _entry(case: Case) -> Row:
     rubric: Row = {}
     if scored:
         points = {f"score{score}_description": scored.ranked_levels[score - 1].description for score in SCORES}
-        rubric = {**kept_of(scored.metadata, "prometheus"), "criteria": scored.description, **points}
+        rubric = {**imported_metadata(scored.metadata, "prometheus"), "criteria": scored.description, **points}
     return {
         **case.kept("prometheus"),
         "case_id": case.case_id,
         "instruction": prompt_text(case.prompt),
-        **given({"response": case.output, "reference_answer": case.reference, "response_source": case.model}),
+        **drop_none({"response": case.output, "reference_answer": case.reference, "response_source": case.model}),
         "score_rubric": rubric,
     }
 
 
-SUMMARY = "a response, a reference and a criterion described for each score from 1 to 5"
-FORMAT = Format("prometheus", SUMMARY, ".json", "cases", read_prometheus, write_prometheus)
+SUMMARY = "a response, a reference and a criterion described for each score from 1 to 5, also of BiGGen Bench"
+LEFT = "other columns, which are metadata"
+FORMAT = Format("prometheus", SUMMARY, ".json", "cases", read_prometheus, write_prometheus, left=LEFT)

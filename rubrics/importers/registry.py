@@ -1,9 +1,64 @@
-"""Formats of other systems, by name."""
+"""Formats of other systems, by name; input and output of every importer and exporter."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from typing import Literal
 
-from gradebook.rubrics.importers.interfaces import Format
+from gradebook.rubrics.model.json_values import Row
+from gradebook.rubrics.model.rubric import Rubric
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """Content of a foreign file, in gradebook's shapes.
+
+    rubric: keys of a rubric file; None if each case has its own criteria. others: further rubrics of the file. cases:
+    rows as in an outputs file (`case_id`, `prompt`, `criteria`, ...), without `output` and `model` if the file has no
+    answers. ratings: rows as in a ratings file. choices: of people between responses of a case, with the chosen one's
+    `case_id` and `model`, the `others` in the same shape, and the `rater`. kept: content without a place in gradebook,
+    in words; it is stored under `metadata`.
+    """
+
+    rubric: Row | None = None
+    cases: tuple[Row, ...] = ()
+    ratings: tuple[Row, ...] = ()
+    kept: tuple[str, ...] = ()
+    others: tuple[Row, ...] = ()
+    choices: tuple[Row, ...] = ()
+
+    @property
+    def rubrics(self) -> tuple[Row, ...]:
+        """Every rubric of the file."""
+        return (self.rubric, *self.others) if self.rubric else self.others
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """Text of a foreign file; lost: content of gradebook without a place in the format, in words."""
+
+    text: str
+    lost: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """Foreign format. source: what a file becomes, and the input of `write`: a rubric, rows of cases with per-case
+    criteria, or the results of an evaluator (outputs with scores).
+
+    read: (text of the file, its path for messages) -> its content; raises `RubricError` with every fault and line.
+    write: None for a format that is only read. left: content of a file that has no place here, in words.
+    """
+
+    name: str
+    summary: str
+    suffix: str
+    source: Literal["rubric", "cases", "results"]
+    read: Callable[[str, str], Imported]
+    write: Callable[[Rubric], Exported] | Callable[[Sequence[Row]], Exported] | None = None
+    left: str = ""
+
 
 FORMAT_NAMES = (
     "potato",
@@ -16,6 +71,17 @@ FORMAT_NAMES = (
     "checklist",
     "autorubric",
     "ifeval",
+    "openai-graders",
+    "openai-evals",
+    "promptfoo",
+    "deepeval",
+    "lm-eval",
+    "pairs",
+    "inspect-scores",
+    "tau-bench",
+    "terminal-bench",
+    "multichallenge",
+    "advancedif",
 )
 
 
@@ -24,5 +90,10 @@ def find_format(name: str) -> Format:
     """Find a format, one of `FORMAT_NAMES`. Raises `KeyError`."""
     if name not in FORMAT_NAMES:
         raise KeyError(name)
-    found: Format = import_module(f"gradebook.rubrics.importers.{name}").FORMAT
-    return found
+    format_: Format = import_module(f"gradebook.rubrics.importers.{name.replace('-', '_')}").FORMAT
+    return format_
+
+
+def written_formats() -> tuple[str, ...]:
+    """Names of the formats that an export writes."""
+    return tuple(name for name in FORMAT_NAMES if find_format(name).write is not None)

@@ -1,8 +1,8 @@
 """Lint of rubrics: rules over a parsed rubric, and those of the parser.
 
 linting      lint_text, rules: all findings about a rubric file, and all rules
-rules        every rule over a parsed rubric
-findings     Rule, Remark, LintFinding, register_rule
+rules        rules over a parsed rubric; questions: those about texts that ask several things at once
+findings     Rule, Remark, LintFinding, register_rule; the rules of the parser
 rubric_lint  the check `rubric_lint`: lint of outputs that are rubrics
 Everything else is internal to this package.
 """

@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gradebook.rubrics.lint.findings import Remark, register_rule
-from gradebook.rubrics.lint.places import READ_METHODS
-from gradebook.rubrics.lint.tokens import shorten, without_quotes
+from gradebook.rubrics.lint.texts import shorten, without_quotes
 from gradebook.rubrics.model.rubric import Rubric
 
 _SENTENCE = re.compile(r"[^.?!;]+[.?!;]?")
@@ -48,7 +47,7 @@ def find_double_questions(rubric: Rubric) -> Iterator[Remark]:
     and text after a colon are ignored. Without a question mark, only the first sentence counts.
     """
     for index, criterion in enumerate(rubric.criteria):
-        if criterion.method.type in READ_METHODS:
+        if criterion.method.is_read:
             double = find_double(criterion.description)
             if double:
                 message = f"found two questions in one ({shorten(double)}), expected one question per criterion"
@@ -68,7 +67,7 @@ def find_compounds(rubric: Rubric) -> Iterator[Remark]:
     for index, criterion in enumerate(rubric.criteria):
         if criterion.method.type != "judge" or not criterion.reward or len(criterion.levels) != 2:
             continue
-        best = max(range(2), key=lambda place: criterion.levels[place].score)
+        best = max(range(2), key=lambda index: criterion.levels[index].score)
         compound = _find_compound(criterion.levels[best].description)
         if compound and not find_double(criterion.description):
             message = f"found several demands in the upper of two levels ({shorten(compound)}), expected one demand"

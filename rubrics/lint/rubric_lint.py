@@ -6,12 +6,17 @@ from typing import Annotated, Literal
 import pyarrow as pa
 from pydantic import Field, field_validator
 
-from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.check import (
+    CheckSettings,
+    CheckVerdicts,
+    Example,
+    RowFinding,
+    gather_rows,
+    register_check,
+)
 from gradebook.rubrics.check_kit.columns import text_column
-from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
-from gradebook.rubrics.lint.findings import LintFinding
+from gradebook.rubrics.lint.findings import PARSER_RULES, LintFinding
 from gradebook.rubrics.lint.linting import lint_text, rules
-from gradebook.rubrics.lint.parser_rules import PARSER_RULES
 
 MOST_FINDINGS_SHOWN = 3
 MOST_CHARACTERS = 200_000  # of a rubric
@@ -29,10 +34,10 @@ class LintSettings(CheckSettings):
     @field_validator("rules")
     @classmethod
     def _rules_are_known(cls, rule_ids: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        known = [rule.id for rule in rules()]
+        known_ids = [rule.id for rule in rules()]
         for rule_id in rule_ids or ():
-            if rule_id not in known:
-                near = difflib.get_close_matches(rule_id, known, n=1) or [", ".join(known)]
+            if rule_id not in known_ids:
+                near = difflib.get_close_matches(rule_id, known_ids, n=1) or [", ".join(known_ids)]
                 raise ValueError(f"found the rule {rule_id!r}, expected a known one: {near[0]}")
         return rule_ids
 
@@ -67,9 +72,9 @@ def _lint(text: str, settings: LintSettings) -> RowFinding:
     if (fault := _size_fault(text)) is not None:
         return RowFinding(None, reason=f"too long to lint: {fault}")
     findings = lint_text(text, "output")
-    counted = [finding for finding in findings if _counts(finding, settings)]
-    if counted:
-        return RowFinding(False, _describe(counted))
+    relevant = [finding for finding in findings if _counts(finding, settings)]
+    if relevant:
+        return RowFinding(False, _describe(relevant))
     refused = [finding for finding in findings if finding.rule in PARSER_RULES]
     return RowFinding(None, None, _describe(refused)) if refused else RowFinding(True)
 
@@ -93,6 +98,8 @@ def _counts(finding: LintFinding, settings: LintSettings) -> bool:
 
 
 def _describe(findings: list[LintFinding]) -> str:
-    shown = "; ".join(f"line {each.line or 1} {each.rule}: {each.message}" for each in findings[:MOST_FINDINGS_SHOWN])
+    listed = "; ".join(
+        f"line {finding.line or 1} {finding.rule}: {finding.message}" for finding in findings[:MOST_FINDINGS_SHOWN]
+    )
     hidden_count = len(findings) - MOST_FINDINGS_SHOWN
-    return f"{shown}; and {hidden_count} more" if hidden_count > 0 else shown
+    return f"{listed}; and {hidden_count} more" if hidden_count > 0 else listed

@@ -1,23 +1,25 @@
-"""Lint rules, by what they look at: words, levels, examples, weights, thresholds, methods, steps, likeness."""
+"""Lint rules about words, duplicates, levels, examples, weights, thresholds, methods and version steps."""
 
 import re
 from collections import Counter
 from collections.abc import Iterator
+from datetime import date
 from itertools import chain, islice, pairwise
 from math import ceil
 from typing import Any
 
-from gradebook.rubrics.files.semver import step_fault
+from gradebook.rubrics.files.versions import step_fault
 from gradebook.rubrics.lint.findings import Remark, Rule, declare_rule, register_rule
-from gradebook.rubrics.lint.places import READ_METHODS, described_levels, named_texts
-from gradebook.rubrics.lint.tokens import (
+from gradebook.rubrics.lint.texts import (
     MOST_READ,
     QUOTE,
     QUOTED,
     STOP_WORDS,
     VAGUE,
     content_words,
+    described_levels,
     is_same_root,
+    named_texts,
     roots_of,
     shorten,
     words_of,
@@ -36,11 +38,11 @@ from gradebook.rubrics.model.rubric import TOP, Criterion, Rubric, WeightTree, s
 from gradebook.rubrics.text.plain_words import Place
 
 FEWEST_CONCRETE = 4  # words besides the vague ones; plus three for each of those
-_UNTELLING = (
+_VACUOUS = (
     "output outputs reply response answer text message level overall quality very quite mostly generally rather fairly "
     "somewhat more less most well manner way not no"
 )
-UNTELLING_WORDS = frozenset(_UNTELLING.split())
+VACUOUS_WORDS = frozenset(_VACUOUS.split())
 _OBSERVABLE = re.compile(
     r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|half|once|twice|each|every|none|never|at least|at most|"
     r"more than|fewer than|name[sd]?|cite[sd]?|quote[sd]?|list(?:s|ed)?|state[sd]?|links?|repeat(?:s|ed)?|"
@@ -60,8 +62,10 @@ def find_vague_words(rubric: Rubric) -> Iterator[Remark]:
         for place, level in described_levels(criterion, ("criteria", index)):
             vague = _vague_words(level)
             if vague:
-                found = ", ".join(shorten(word) for word in vague[:3])
-                message = f"found {found} and nothing observable, expected something that a reader could see or count"
+                quoted_words = ", ".join(shorten(word) for word in vague[:3])
+                message = (
+                    f"found {quoted_words} and nothing observable, expected something that a reader could see or count"
+                )
                 yield Remark(place, message)
 
 
@@ -80,8 +84,10 @@ def _vague_words(level: Level) -> list[str]:
     vague: list[str] = VAGUE.findall(text)
     if not vague or level.indicators or QUOTED.search(text) or _OBSERVABLE.search(text):
         return []
-    others = {word for word in words_of(VAGUE.sub(" ", text)) if word not in STOP_WORDS and word not in UNTELLING_WORDS}
-    return vague if len(others) < max(FEWEST_CONCRETE, 3 * len(vague)) else []
+    concrete_words = {
+        word for word in words_of(VAGUE.sub(" ", text)) if word not in STOP_WORDS and word not in VACUOUS_WORDS
+    }
+    return vague if len(concrete_words) < max(FEWEST_CONCRETE, 3 * len(vague)) else []
 
 
 LEAST_OVERLAP = 0.8  # words in both over words in either (Jaccard)
@@ -125,13 +131,12 @@ def _similar_pairs(texts: list[tuple[str, ...]]) -> Iterator[tuple[int, int, flo
             owners.setdefault(word, []).append(index)
 
 
-def _overlap(words: _Words, others: _Words) -> float:
-    shared = len(words & others)
-    return shared / (len(words) + len(others) - shared)
+def _overlap(one: _Words, other: _Words) -> float:
+    shared = len(one & other)
+    return shared / (len(one) + len(other) - shared)
 
 
 MOST_CRITERIA = 10  # in one group; with more, the weights become small and the ratings careless
-WORDLESS_METHODS = ("claims", "similarity")  # whose score a description does not change
 FEWEST_CRITERIA = 3  # with fewer, one verdict decides the score
 _STATUS_WORD = re.compile(r"(?:^|_)(?:final|latest|draft|copy|old|tmp|temp|v\d+)$")
 _GENERIC = "output reply response answer text message model result assistant criterion quality"
@@ -160,10 +165,8 @@ def find_duplicate_names(rubric: Rubric) -> Iterator[Remark]:
         first = seen.setdefault(_roots_of_name(criterion), index)
         if first != index:
             key = "id" if criterion.name is None else "name"
-            found = shorten(criterion.name or criterion.id)
-            yield Remark(
-                ("criteria", index, key), f"found {found}, the name of criteria[{first}] too, expected another"
-            )
+            name = shorten(criterion.name or criterion.id)
+            yield Remark(("criteria", index, key), f"found {name}, the name of criteria[{first}] too, expected another")
 
 
 @register_rule("duplicate-description", "error", "Remove one of the two criteria, or describe how they differ.")
@@ -186,7 +189,7 @@ def find_same_measures(rubric: Rubric) -> Iterator[Remark]:
     """Two weighted criteria by claims or similarity have the same settings, so one number counts twice."""
     seen: dict[str, int] = {}
     for index, criterion in enumerate(rubric.criteria):
-        if criterion.gate or criterion.method.type not in WORDLESS_METHODS:
+        if criterion.gate or criterion.method.has_own_text:
             continue
         first = seen.setdefault(criterion.method.model_dump_json(), index)
         if first != index:
@@ -207,14 +210,26 @@ def find_repeated_names(rubric: Rubric) -> Iterator[Remark]:
             yield Remark(("criteria", index, "description"), message)
 
 
-@register_rule("too-many-criteria", "warning", "Group the criteria into categories, or remove those without influence.")
+CROWD, THRESHOLDS, IDLE_THRESHOLDS = "too-many-criteria", "no-threshold", "idle-thresholds"
+SAVE_RULES = (CROWD, "description-repeats-name")  # warnings that a draft may have, and an active version may not
+
+
+def crowd_fault(rubric: Rubric) -> str | None:
+    """Fault of a rubric with more than 10 weighted criteria over all its categories; None where points are counted."""
+    weights = [criterion.own_weight for criterion in rubric.criteria if criterion.own_weight]
+    if len(weights) <= MOST_CRITERIA or min(weights) < 0:
+        return None
+    return f"found {len(weights)} weighted criteria over all categories, expected at most {MOST_CRITERIA}"
+
+
+@register_rule(CROWD, "warning", "Group the criteria into categories, or remove those without influence.")
 def find_crowds(rubric: Rubric) -> Iterator[Remark]:
     """A group, a category or a rubric without categories, has more than 10 weighted criteria."""
     counts: dict[str, int] = {}
     for criterion in rubric.criteria:
         group = criterion.category or TOP if rubric.categories else TOP
         counts[group] = counts.get(group, 0) + (criterion.own_weight != 0)
-    places: dict[str, Place] = {category.id: ("categories", index) for index, category in enumerate(rubric.categories)}
+    places = _category_places(rubric)
     for group, count in counts.items():
         if count > MOST_CRITERIA:
             message = f"found {count} weighted criteria in one group, expected at most {MOST_CRITERIA}"
@@ -242,8 +257,8 @@ def find_disorder(rubric: Rubric) -> Iterator[Remark]:
     for index, criterion in enumerate(rubric.criteria):
         scores = [level.score for level in criterion.levels]
         if any(before > after for before, after in pairwise(scores)):
-            listed = ", ".join(f"{score:g}" for score in scores[:MOST_NAMED])
-            yield Remark(("criteria", index, "levels"), f"found the scores {listed}, expected the lowest first")
+            scores_text = ", ".join(f"{score:g}" for score in scores[:MOST_NAMED])
+            yield Remark(("criteria", index, "levels"), f"found the scores {scores_text}, expected the lowest first")
 
 
 @register_rule("equal-level-scores", "error", "Give each level a score of its own, or merge the two levels.")
@@ -262,12 +277,14 @@ def find_equal_scores(rubric: Rubric) -> Iterator[Remark]:
 def find_bare_levels(rubric: Rubric) -> Iterator[Remark]:
     """A level or point chosen by a judge or people has no description."""
     for index, criterion in enumerate(rubric.criteria):
-        if criterion.method.type in READ_METHODS:
+        if criterion.method.is_read:
             place: Place = ("criteria", index)
             bare = [
-                (where, level) for where, level in described_levels(criterion, place) if not level.description.strip()
+                (level_place, level)
+                for level_place, level in described_levels(criterion, place)
+                if not level.description.strip()
             ]
-            yield from _bare_points(criterion, place, bare) if criterion.scale else _each_bare(bare)
+            yield from _scale_remarks(criterion, place, bare) if criterion.scale else _level_remarks(bare)
 
 
 @register_rule("same-level-descriptions", "error", "Describe how the two levels differ.")
@@ -300,12 +317,12 @@ def find_missing_tops(rubric: Rubric) -> Iterator[Remark]:
             yield Remark(("criteria", index, "levels"), f"found {best.score:g} as the highest score, expected 1")
 
 
-def _each_bare(bare: list[tuple[Place, Level]]) -> Iterator[Remark]:
+def _level_remarks(bare: list[tuple[Place, Level]]) -> Iterator[Remark]:
     for place, level in bare:
         yield Remark(place[:-1], f"found no description of {level.id}, expected one of an output at this level")
 
 
-def _bare_points(criterion: Criterion, place: Place, bare: list[tuple[Place, Level]]) -> Iterator[Remark]:
+def _scale_remarks(criterion: Criterion, place: Place, bare: list[tuple[Place, Level]]) -> Iterator[Remark]:
     """One remark per scale: on a scale from 0 to 100, one per point would hide the others."""
     if bare:
         points = ", ".join(level.id for _, level in bare[:MOST_NAMED])
@@ -372,34 +389,39 @@ def find_wrong_sums(rubric: Rubric) -> Iterator[Remark]:
     expected = rubric.weight_sum
     if expected is None:
         return
-    places = _places(rubric)
+    places = _category_places(rubric)
     tolerance = SUM_TOLERANCE * min(1, expected) + ROUNDING * expected
-    for group, found in WeightTree.of(rubric).positive_sums.items():
-        if found > 0 and abs(found - expected) > tolerance:
-            whose = "weights" if group == TOP else f"weights in {group}"
-            message = f"found {whose} that add up to {found:.9g}, expected {expected:.9g}"
+    for group, total in WeightTree.of(rubric).positive_sums.items():
+        if total > 0 and abs(total - expected) > tolerance:
+            sum_of = "weights" if group == TOP else f"weights in {group}"
+            message = f"found {sum_of} that add up to {total:.9g}, expected {expected:.9g}"
             yield Remark(places.get(group, ("weight_sum",)), message)
 
 
-@register_rule("unusual-weight-sum", "note", "Correct the weights, or set weight_sum to the sum that is meant.")
+UNUSUAL_SUM = "unusual-weight-sum"
+
+
+@register_rule(UNUSUAL_SUM, "note", "Correct the weights, or set weight_sum to the sum that is meant.")
 def find_unusual_sums(rubric: Rubric) -> Iterator[Remark]:
     """Weights with decimals add up to neither 1 nor 100, to within 1%, and no weight_sum is given.
 
-    Whole numbers state ratios, and penalties state points: neither is found.
+    Whole numbers state ratios, penalties state points, and weights that add up to their category's are shares of the
+    whole: none of these is found.
     """
-    given = [criterion.weight for criterion in rubric.criteria if criterion.weight is not None]
-    given += [category.weight for category in rubric.categories]
-    if rubric.weight_sum is not None or min(given, default=0) < 0 or all(weight == int(weight) for weight in given):
+    weights = [criterion.weight for criterion in rubric.criteria if criterion.weight is not None]
+    weights += [category.weight for category in rubric.categories]
+    if rubric.weight_sum is not None or min(weights, default=0) < 0 or all(weight == int(weight) for weight in weights):
         return
-    places = _places(rubric)
-    for group, found in WeightTree.of(rubric).positive_sums.items():
-        if found > 0 and all(abs(found - usual) > usual * USUAL_TOLERANCE + ROUNDING for usual in USUAL_SUMS):
-            whose = "weights" if group == TOP else f"weights in {group}"
-            yield Remark(places.get(group, ("criteria",)), f"found {whose} that add up to {found:.9g}, expected 1")
+    places = _category_places(rubric)
+    category_sums = {category.id: (category.weight,) for category in rubric.categories if category.weight}
+    for group, total in WeightTree.of(rubric).positive_sums.items():
+        usual_sums = (*USUAL_SUMS, *category_sums.get(group, ()))
+        if total > 0 and all(abs(total - usual) > usual * USUAL_TOLERANCE + ROUNDING for usual in usual_sums):
+            sum_of = "weights" if group == TOP else f"weights in {group}"
+            yield Remark(places.get(group, ("criteria",)), f"found {sum_of} that add up to {total:.9g}, expected 1")
 
 
-def _places(rubric: Rubric) -> dict[str, Place]:
-    """Place of each category."""
+def _category_places(rubric: Rubric) -> dict[str, Place]:
     return {category.id: ("categories", index) for index, category in enumerate(rubric.categories)}
 
 
@@ -421,18 +443,32 @@ def find_trivial_thresholds(rubric: Rubric) -> Iterator[Remark]:
 def find_strict_thresholds(rubric: Rubric) -> Iterator[Remark]:
     """Only the best possible output passes, although a criterion has three or more levels."""
     scores = score_range(rubric)
-    has_degrees = any(len(each.ranked_levels) > 2 and not each.gate for each in rubric.criteria)
+    has_degrees = any(len(criterion.ranked_levels) > 2 and not criterion.gate for criterion in rubric.criteria)
     if rubric.pass_threshold is not None and scores and has_degrees and rubric.pass_threshold >= scores[1]:
         message = f"found {rubric.pass_threshold:g}, expected less than {scores[1]:g}, the highest possible score"
         yield Remark(("pass_threshold",), message)
 
 
-@register_rule("no-threshold", "warning", "Set a threshold: the score from which the criterion is met.")
+@register_rule(THRESHOLDS, "warning", "Set a threshold: the score from which the criterion is met.")
 def find_missing_thresholds(rubric: Rubric) -> Iterator[Remark]:
     """A weighted criterion has no threshold, so it is undefined when it is met."""
     for index, criterion in enumerate(rubric.criteria):
         if criterion.own_weight > 0 and criterion.threshold is None:
             yield Remark(("criteria", index), "found no threshold, expected a score from which the criterion is met")
+
+
+@register_rule(
+    IDLE_THRESHOLDS, "note", "Set `require_thresholds: true`, or `false` if the overall score alone decides."
+)
+def find_idle_thresholds(rubric: Rubric) -> Iterator[Remark]:
+    """Criteria have thresholds, and the rubric does not say whether their means have to reach them."""
+    marked = [
+        criterion for criterion in rubric.criteria if criterion.own_weight > 0 and criterion.threshold is not None
+    ]
+    if marked and "require_thresholds" not in rubric.model_fields_set:
+        yield Remark(
+            ("criteria",), f"found {len(marked)} with a threshold that decides nothing, expected one that does"
+        )
 
 
 _NUMBER = r"(?:\d[\d,]{0,12}|one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|fifty|a hundred)"
@@ -542,22 +578,26 @@ def find_preference_gates(rubric: Rubric) -> Iterator[Remark]:
 @register_rule("unknown-function", "warning", "Name a check, a schema, a judge or a function of your own.")
 def find_stand_ins(rubric: Rubric) -> Iterator[Remark]:
     """A placeholder stands for a rule that could not be imported."""
-    for index, name in _functions(rubric):
+    for index, name in functions_of(rubric):
         if is_within(name.partition(":")[0], STAND_INS):
             message = f"found the function {name}, a placeholder from an import, expected an existing one"
             yield Remark(("criteria", index, "method"), message)
 
 
-@register_rule("own-function", "note", "Name its package with --allow-functions.")
-def find_functions(rubric: Rubric) -> Iterator[Remark]:
+OWN_FUNCTION = "own-function"
+
+
+@register_rule(OWN_FUNCTION, "note", "Name its package with --allow-functions.")
+def find_own_functions(rubric: Rubric) -> Iterator[Remark]:
     """A function of your own gives the verdict: it runs only if its package is allowed."""
-    for index, name in _functions(rubric):
+    for index, name in functions_of(rubric):
         if not is_within(name.partition(":")[0], STAND_INS):
             expected = "expected its package in --allow-functions"
             yield Remark(("criteria", index, "method"), f"found the function {name}, {expected}")
 
 
-def _functions(rubric: Rubric) -> Iterator[tuple[int, str]]:
+def functions_of(rubric: Rubric) -> Iterator[tuple[int, str]]:
+    """Index and function, as `module.path:name`, of each criterion of the method function."""
     for index, criterion in enumerate(rubric.criteria):
         if isinstance(criterion.method, FunctionMethod):
             yield index, criterion.method.function
@@ -574,6 +614,28 @@ def find_empty_schemas(rubric: Rubric) -> Iterator[Remark]:
 
 def _accepts_everything(schema: dict[str, Any]) -> bool:
     return all(keyword in ANNOTATIONS or (keyword, value) in _EMPTY for keyword, value in schema.items())
+
+
+REVIEW_DAYS = 180
+UNREVIEWED = declare_rule(
+    Rule(
+        "weights-not-reviewed",
+        "note",
+        "The weights were last reviewed more than 180 days ago, by the key `reviewed`.",
+        "Look at the weights (`gradebook outcomes show` proposes some), and set `reviewed` to the day.",
+    )
+)
+
+
+def find_old_review(rubric: Rubric, today: date) -> Iterator[Remark]:
+    """Compare the day of the last review with today; a day that no calendar has is found too."""
+    try:
+        age = None if rubric.reviewed is None else (today - date.fromisoformat(rubric.reviewed)).days
+    except ValueError:
+        yield Remark(("reviewed",), f"found {rubric.reviewed}, expected a day of the calendar")
+        return
+    if age is not None and age > REVIEW_DAYS:
+        yield Remark(("reviewed",), f"found a review {age:,} days ago, expected at most {REVIEW_DAYS}")
 
 
 VERSION_STEP = declare_rule(

@@ -53,5 +53,7 @@ def score_marks(measure: ClaimMeasure, marks: Sequence[ClaimMark]) -> float | No
 def describe_marks(marks: Sequence[ClaimMark]) -> str:
     """Counts of a person's marks: "4 of 6 claims supported, 1 contradicted, 1 not in source"."""
     counts = Counter(mark.verdict for mark in marks if mark.verdict is not None)
-    others = [f"{counts[name]} {name.replace('_', ' ')}" for name in ("contradicted", "not_in_source") if counts[name]]
-    return ", ".join([f"{counts['supported']} of {counts.total()} claims supported", *others])
+    other_counts = [
+        f"{counts[name]} {name.replace('_', ' ')}" for name in ("contradicted", "not_in_source") if counts[name]
+    ]
+    return ", ".join([f"{counts['supported']} of {counts.total()} claims supported", *other_counts])

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.json_values import digest_of
 
 COLLECTED = "collected"  # key of an output's metadata with details of its collection
 COLLECT_VERSION = "collect_v1"
@@ -33,8 +33,8 @@ class PromptRow:
 def refuse_incomplete(prompts: str | None, endpoint: str | None, checkpoint: str | None, step: int | None) -> None:
     """Raise `InputError` if a checkpoint's outputs cannot be collected with these settings, before any request."""
     if prompts is None or endpoint is None:
-        found, missing = ("endpoint", "prompts") if prompts is None else ("prompts", "endpoint")
-        raise InputError(f"{missing}: found none beside {found}, expected both, to collect outputs, or neither")
+        present, missing = ("endpoint", "prompts") if prompts is None else ("prompts", "endpoint")
+        raise InputError(f"{missing}: found none beside {present}, expected both, to collect outputs, or neither")
     if not checkpoint and step is None:  # collected outputs have no checkpoint column
         raise InputError("checkpoint: found neither a checkpoint nor a step, expected one of them, to collect outputs")
 
@@ -52,13 +52,13 @@ def chat_digest(messages: Messages) -> str:
     return digest_of(json.dumps(messages, sort_keys=True, separators=(",", ":")))
 
 
-def collect_key(asked: str, model: str, checkpoint: str | None, chat: str, sample_index: int) -> str:
+def collect_key(settings_digest: str, model: str, checkpoint: str | None, chat: str, sample_index: int) -> str:
     """Key of a reply: a digest of everything that affects it, 32 hex digits.
 
-    asked: digest of the model's settings. chat: digest of the messages. One address may serve several checkpoints under
+    settings_digest: of the model. chat: digest of the messages. One address may serve several checkpoints under
     the same name, so the checkpoint and the name of the outputs count too.
     """
-    return digest_of(json.dumps([COLLECT_VERSION, asked, model, checkpoint, chat, sample_index]))
+    return digest_of(json.dumps([COLLECT_VERSION, settings_digest, model, checkpoint, chat, sample_index]))
 
 
 def output_row(

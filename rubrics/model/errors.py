@@ -49,8 +49,8 @@ class Fault:
     rule: str = "invalid"
 
     def __str__(self) -> str:
-        place = self.path if self.line is None else f"{self.path}:{self.line}"
-        return f"{place}: {self.message}"
+        location = self.path if self.line is None else f"{self.path}:{self.line}"
+        return f"{location}: {self.message}"
 
 
 class ModelFault(ValueError):
@@ -111,22 +111,22 @@ def show_faults(
     faults: Sequence[object], most: int = MOST_FAULTS_SHOWN, between: str = "\n", most_read: int = MOST_FAULTS
 ) -> str:
     """First faults, and how many more there are; `and more` where the reader stopped at `most_read`."""
-    shown = between.join(str(fault) for fault in faults[:most])
+    text = between.join(str(fault) for fault in faults[:most])
     if len(faults) <= most:
-        return shown
+        return text
     more = "more" if len(faults) >= most_read else f"{len(faults) - most} more"
-    return f"{shown}\n... and {more}" if between == "\n" else f"{shown} and {more}"
+    return f"{text}\n... and {more}" if between == "\n" else f"{text} and {more}"
 
 
 class FaultList:
-    """Faults of one file, which end its reading at `MOST_FAULTS`. error: made of all of them."""
+    """Faults of one file, at most `MOST_FAULTS`. error: makes the error of all of them."""
 
     def __init__(self, error: Callable[[tuple[Fault, ...]], InputError]) -> None:
         self._error = error
         self._faults: list[Fault] = []
 
     def add(self, faults: Iterable[Fault]) -> None:
-        """Raises the error at the fault of number `MOST_FAULTS`."""
+        """Add faults. Raises the error once there are `MOST_FAULTS`."""
         self._faults += islice(faults, MOST_FAULTS - len(self._faults))
         if len(self._faults) == MOST_FAULTS:
             self.raise_any()

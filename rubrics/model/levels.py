@@ -7,7 +7,6 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import ModelFault
 
 MOST_LEVELS = 101  # 0 to 100
@@ -19,7 +18,7 @@ WORSE, SAME, BETTER = "worse", "same", "better"
 PREFERENCE_LEVELS = ((WORSE, 0.0), (SAME, 0.5), (BETTER, 1.0))
 
 _POINT = re.compile(r"[0-9]+(\.[0-9]+)?")
-_POINT_WORDS = f"a number, 0 or more, in at most {LONGEST_POINT} digits"
+_POINT_EXPECTED = f"a number, 0 or more, in at most {LONGEST_POINT} digits"
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -72,7 +71,7 @@ class Scale(Frozen):
     @field_validator("points", "labels", mode="before")
     @classmethod
     def _numbers_as_text(cls, value: Any) -> Any:
-        return {_as_text(point): words for point, words in value.items()} if isinstance(value, dict) else value
+        return {_as_text(point): text for point, text in value.items()} if isinstance(value, dict) else value
 
     @model_validator(mode="after")
     def _points_are_a_scale(self) -> Self:
@@ -83,23 +82,24 @@ class Scale(Frozen):
             raise ModelFault("wrong-scale", f"found {', '.join(self.points)}, expected each number once", "points")
         numbers = self._numbers()
         if not 2 <= len(numbers) <= MOST_LEVELS:
-            raise ModelFault("wrong-scale", f"found {counted(len(numbers), 'point')}, expected 2 to {MOST_LEVELS}")
-        for name, given in (("points", self.points), ("labels", self.labels)):
-            strange = [point for point in given if point not in numbers]
+            noun = "point" if len(numbers) == 1 else "points"
+            raise ModelFault("wrong-scale", f"found {len(numbers):,} {noun}, expected 2 to {MOST_LEVELS}")
+        for name, mapping in (("points", self.points), ("labels", self.labels)):
+            strange = [point for point in mapping if point not in numbers]
             if strange:
-                words = f"found the point {_cut(strange[0])}, expected one of {', '.join(numbers)}"
-                raise ModelFault("wrong-scale", words, name)
+                message = f"found the point {_shortened(strange[0])}, expected one of {', '.join(numbers)}"
+                raise ModelFault("wrong-scale", message, name)
         return self
 
     def _refuse_strange_points(self) -> None:
         """Refuse points that cannot serve both as a level's id and as a number."""
         for name, end in (("min", self.min), ("max", self.max)):
             if end is not None and end >= 10**LONGEST_POINT:
-                words = f"found a number of more than {LONGEST_POINT} digits, expected {_POINT_WORDS}"
-                raise ModelFault("wrong-scale", words, name)
+                message = f"found a number of more than {LONGEST_POINT} digits, expected {_POINT_EXPECTED}"
+                raise ModelFault("wrong-scale", message, name)
         for point in self.points:
             if len(point) > LONGEST_POINT or not _POINT.fullmatch(point):
-                raise ModelFault("wrong-scale", f"found {_cut(point)!r}, expected {_POINT_WORDS}", "points")
+                raise ModelFault("wrong-scale", f"found {_shortened(point)!r}, expected {_POINT_EXPECTED}", "points")
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -130,7 +130,7 @@ def _as_text(point: Any) -> Any:
     return str(point) if isinstance(point, int) and not isinstance(point, bool) else point
 
 
-def _cut(point: str) -> str:
+def _shortened(point: str) -> str:
     return point if len(point) <= MOST_SHOWN else f"{point[:MOST_SHOWN]}..."
 
 
@@ -158,14 +158,14 @@ def pass_or_fail() -> tuple[Level, ...]:
 
 @cache
 def preference_levels() -> tuple[Level, ...]:
-    """Levels of an output beside another answer to its case."""
+    """Levels of an output compared with another answer to its case."""
     return tuple(Level(id=level_id, score=score) for level_id, score in PREFERENCE_LEVELS)
 
 
 def rank_levels(levels: tuple[Level, ...], scale: Scale | None) -> tuple[Level, ...]:
     """Levels of a criterion, worst first; by default fail 0 and pass 1."""
-    given = scale.levels if scale else levels or pass_or_fail()
-    return tuple(sorted(given, key=lambda level: level.score))
+    unranked = scale.levels if scale else levels or pass_or_fail()
+    return tuple(sorted(unranked, key=lambda level: level.score))
 
 
 def refuse_bad_levels(levels: tuple[Level, ...], scale: Scale | None) -> None:

@@ -1,11 +1,12 @@
 """Methods that give a criterion its verdicts, by `type`."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from gradebook.rubrics.model.levels import LEVEL_ID_PATTERN, Frozen, number_as_text
+from gradebook.rubrics.model.outputs import FIELD_PATTERN
 from gradebook.rubrics.model.own_templates import check_template
 from gradebook.rubrics.model.taxonomy import Penalty, Severity
 
@@ -17,8 +18,48 @@ MOST_STEPS_AT_ONCE = 50
 BASELINE = "baseline"  # the run that `--baseline` names, in place of a column or a model
 
 
-class CheckMethod(Frozen):
+NEEDS = ("judge", "audio", "steps", "prompt", "context", "reference", BASELINE, "raters", "own functions")
+
+
+OutputField = Annotated[str, Field(pattern=FIELD_PATTERN)]  # see `read_field`
+
+
+class MethodSettings(Frozen):
+    """Settings of a method, and the facts about it that other modules ask for.
+
+    is_asked: a judge scores it. is_read: a judge or a person reads the criterion's text. is_by_code: code decides, so
+    people need not rate it. is_for_rows: per-case criteria may have it; a row of a file must not choose code.
+    has_own_text: the criterion's text changes the score.
+    """
+
+    type: str
+    is_asked: ClassVar[bool] = False
+    is_read: ClassVar[bool] = False
+    is_by_code: ClassVar[bool] = False
+    is_for_rows: ClassVar[bool] = False
+    has_own_text: ClassVar[bool] = True
+
+    @property
+    def is_stepwise(self) -> bool:
+        """Whether each step of an agent gets a verdict."""
+        return False
+
+    @property
+    def kind(self) -> str:
+        """Name of the way it is scored, in `METHODS` of tasks/methods."""
+        return self.type
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Needs of a run beyond the outputs, of `NEEDS`."""
+        return frozenset({"judge"} if self.is_asked else ())
+
+
+class CheckMethod(MethodSettings):
     """a deterministic check, by name: [checks](checks.md)"""
+
+    is_by_code: ClassVar[bool] = True
+    is_for_rows: ClassVar[bool] = True
 
     type: Literal["check"]
     """`check`"""
@@ -26,6 +67,9 @@ class CheckMethod(Frozen):
     """name of the check"""
     settings: dict[str, Any] = {}
     """settings of the check: [checks](checks.md)"""
+    field: OutputField | None = None
+    """part of an output that is a JSON object, by its path: `reply`, `answer.0.text`; only it is checked, and an output
+    without it is unscored"""
     mode: Mode = "strict"
     """`loose` also accepts an output that passes without its first line, its last line, both, or asterisks"""
     _folder: Path | None = PrivateAttr(None)
@@ -42,10 +86,13 @@ class CheckMethod(Frozen):
         return method
 
 
-class SchemaMethod(Frozen):
+class SchemaMethod(MethodSettings):
     """the output, read as JSON, validated against a JSON Schema; an output that is not JSON fails"""
 
     model_config = ConfigDict(populate_by_name=True)
+
+    is_by_code: ClassVar[bool] = True
+    is_for_rows: ClassVar[bool] = True
 
     type: Literal["schema"]
     """`schema`"""
@@ -76,8 +123,12 @@ Sees = Literal["answer", "trajectory", "steps"]
 Unit = Literal["output", "step"]
 
 
-class JudgeMethod(Frozen):
+class JudgeMethod(MethodSettings):
     """a language model: [judging](judging.md). `max_tokens` replaces the judge's own limit"""
+
+    is_asked: ClassVar[bool] = True
+    is_read: ClassVar[bool] = True
+    is_for_rows: ClassVar[bool] = True
 
     type: Literal["judge"]
     """`judge`"""
@@ -86,14 +137,17 @@ class JudgeMethod(Frozen):
     guidance: Annotated[str, Field(min_length=1)] | None = None
     """for the judge, in addition to the question: how to decide hard cases"""
     template: Annotated[str, Field(min_length=1), AfterValidator(check_template)] | None = None
-    """how the judge is shown the case, in place of all its columns: [templates](judging.md#templates)"""
+    """how the judge is shown the case, in place of all its columns: [templates](judge-reference.md#templates)"""
     examples: Annotated[tuple[JudgedExample, ...], Field(max_length=MOST_EXAMPLES)] = ()
     """at most 8 judged outputs, each with `output`, `level` (its id), and optionally `prompt` and `rationale`"""
+    field: OutputField | None = None
+    """part of an output that is a JSON object, by its path: `reply`, `answer.0.text`; the judge is shown it as the
+    output, and an output without it is unscored"""
     sees: Sees = "answer"
     """what the judge is shown beside the prompt: the `answer`; the `trajectory`, which is the agent's steps and the
     answer; or the `steps` alone. An output without steps is unscored unless it is `answer`"""
     unit: Unit = "output"
-    """what gets a verdict: the `output`, or each `step` of the agent: [steps](judging.md#steps)"""
+    """what gets a verdict: the `output`, or each `step` of the agent: [steps](trajectories.md#steps)"""
     steps_at_once: Annotated[int, Field(ge=1, le=MOST_STEPS_AT_ONCE)] = 10
     """with `unit: step`: number of steps in one question"""
     penalties: Annotated[dict[Severity, Penalty], Field(min_length=1)] | None = None
@@ -107,28 +161,61 @@ class JudgeMethod(Frozen):
     """`human`: ratings of people replace the judge where they exist; the judge sees a rated output only in a batch with
     unrated criteria"""
 
+    @property
+    def is_stepwise(self) -> bool:
+        """Whether the judge labels each step."""
+        return self.unit == "step"
+
+    @property
+    def kind(self) -> str:
+        """`steps`, if it labels each step."""
+        return "steps" if self.is_stepwise else self.type
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """A judge; sounds and steps where they are judged."""
+        wanted = {"judge": True, "audio": self.hears_audio, "steps": self.is_stepwise or self.sees != "answer"}
+        return frozenset(name for name, is_wanted in wanted.items() if is_wanted)
+
     @model_validator(mode="after")
     def _steps_are_judged_by_themselves(self) -> Self:
         if self.unit == "step":
-            others = {"sees": self.sees != "answer", "examples": self.examples, "can_abstain": self.can_abstain}
-            others |= {"hears_audio": self.hears_audio, "prefer": self.prefer == "human"}
-            if found := [name for name, is_given in others.items() if is_given]:
-                raise ValueError(f"found {', '.join(found)} with unit: step, expected neither")
+            settings = {"sees": self.sees != "answer", "examples": self.examples, "can_abstain": self.can_abstain}
+            settings |= {"hears_audio": self.hears_audio, "prefer": self.prefer == "human", "field": self.field}
+            if conflicts := [name for name, is_given in settings.items() if is_given]:
+                raise ValueError(f"found {', '.join(conflicts)} with unit: step, expected neither")
         elif self.penalties is not None or self.steps_at_once != JudgeMethod.model_fields["steps_at_once"].default:
             raise ValueError("found penalties or steps_at_once without unit: step, expected neither")
+        if self.field is not None and self.sees == "steps":
+            raise ValueError("found field with sees: steps, expected answer or trajectory, which show the output")
         return self
 
 
-class RatingsMethod(Frozen):
+class RatingsMethod(MethodSettings):
     """people: [ratings](own-data.md#ratings-of-people)"""
+
+    is_read: ClassVar[bool] = True
+    is_for_rows: ClassVar[bool] = True
 
     type: Literal["ratings"]
     """`ratings`"""
+    field: OutputField | None = None
+    """part of an output that is a JSON object, by its path: `reply`, `answer.0.text`; raters are shown it first"""
     unit: Unit = "output"
     """`step`: people rate each step of the agent: [trajectories](ratings.md#trajectories)"""
     penalties: Annotated[dict[str, Penalty], Field(min_length=1)] | None = None
     """severity: points, out of 100, deducted for an error of that severity; `type/severity`: for one of that type, as
     in MQM; the errors of a trajectory rate this criterion"""
+
+    @property
+    def is_stepwise(self) -> bool:
+        """Whether people rate each step."""
+        return self.unit == "step"
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Raters; steps where they are rated."""
+        return frozenset({"raters", *(["steps"] if self.is_stepwise else [])})
 
 
 ClaimMeasure = Literal[
@@ -137,10 +224,13 @@ ClaimMeasure = Literal[
 CITATION_MEASURES = ("citation_recall", "citation_precision")
 
 
-class ClaimsMethod(Frozen):
+class ClaimsMethod(MethodSettings):
     """each claim of the output, checked `against` the row's `context`, `reference` or `prompt`:
     [claims](methods.md#claims)
     """
+
+    is_asked: ClassVar[bool] = True
+    has_own_text: ClassVar[bool] = False
 
     type: Literal["claims"]
     """`claims`"""
@@ -157,6 +247,11 @@ class ClaimsMethod(Frozen):
     can_abstain: bool = False
     """`true`: the judge may abstain on a claim; the output is then unscored, with the reason `abstained`"""
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """A judge, and the columns that are read."""
+        return frozenset({"judge", self.against, self.of})
+
     @model_validator(mode="after")
     def _measure_fits(self) -> Self:
         wanted = {"recall": "reference", "f1": "reference"} | dict.fromkeys(("passages", *CITATION_MEASURES), "context")
@@ -164,26 +259,36 @@ class ClaimsMethod(Frozen):
             expected = f"against: {wanted[self.measure]}"
             raise ValueError(f"found measure: {self.measure} against {self.against}, expected {expected}")
         if self.of == "reference" and (self.against == "reference" or self.measure in CITATION_MEASURES):
-            found = f"of: reference with against: {self.against} and measure: {self.measure}"
-            raise ValueError(f"{found}, expected another column, and no citations")
+            combination = f"of: reference with against: {self.against} and measure: {self.measure}"
+            raise ValueError(f"{combination}, expected another column, and no citations")
         return self
 
 
-class SimilarityMethod(Frozen):
+class SimilarityMethod(MethodSettings):
     """likeness of the output to the row's `reference`, `context` or `prompt`, or to a baseline's output, beside its
     likeness to those of other cases: [similarity](methods.md#similarity)
     """
+
+    has_own_text: ClassVar[bool] = False
 
     type: Literal["similarity"]
     """`similarity`"""
     against: Literal["reference", "context", "prompt", "baseline"] = "reference"
     """the column to compare with, or the outputs of the run that `--baseline` names; the most similar passage, message
     or output counts"""
+    field: OutputField | None = None
+    """part of an output that is a JSON object, by its path: `reply`, `answer.0.text`; only it is compared, of a
+    baseline's outputs too, and an output without it is unscored"""
     separator: Annotated[str, Field(min_length=1)] | None = None
     """separator between several references, of which the most similar counts; needs `against: reference`"""
     is_rescaled: bool = True
     """the score is 0 at the mean similarity to other cases and 1 where both texts are the same; `false`: the
     similarity itself"""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The column, or the baseline, that is compared with."""
+        return frozenset({self.against})
 
     @model_validator(mode="after")
     def _separator_is_of_references(self) -> Self:
@@ -192,10 +297,12 @@ class SimilarityMethod(Frozen):
         return self
 
 
-class PreferenceMethod(Frozen):
+class PreferenceMethod(MethodSettings):
     """a language model that prefers the output, or another answer to the same case:
     [preferences](methods.md#preferences). The levels are `worse` 0, `same` 0.5 and `better` 1
     """
+
+    is_asked: ClassVar[bool] = True
 
     type: Literal["preference"]
     """`preference`"""
@@ -207,14 +314,21 @@ class PreferenceMethod(Frozen):
     max_tokens: Annotated[int, Field(gt=0)] | None = None
     """replaces the judge's own limit"""
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """A judge, and the baseline if its answers are compared with."""
+        return frozenset({"judge", *([BASELINE] if self.against == BASELINE else [])})
+
 
 def compares_with_baseline(method: object) -> bool:
     """Whether a method compares outputs with those of the baseline's run: a similarity, or a preference."""
     return getattr(method, "against", None) == BASELINE
 
 
-class FunctionMethod(Frozen):
+class FunctionMethod(MethodSettings):
     """a Python function of your own, in a package that you allow: [functions](functions.md)"""
+
+    is_by_code: ClassVar[bool] = True
 
     type: Literal["function"]
     """`function`"""
@@ -224,6 +338,11 @@ class FunctionMethod(Frozen):
     """second argument of the function; not passed if empty"""
     takes: Literal["row", "content"] = "row"
     """first argument: the `row`, or the output's `content` alone, a JSON object; other outputs are unscored"""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Functions that the operator allows."""
+        return frozenset({"own functions"})
 
 
 Method = Annotated[
@@ -237,15 +356,7 @@ Method = Annotated[
     | FunctionMethod,
     Field(discriminator="type"),
 ]
-METHODS: dict[str, type[Frozen]] = {
-    "check": CheckMethod,
-    "schema": SchemaMethod,
-    "judge": JudgeMethod,
-    "ratings": RatingsMethod,
-    "claims": ClaimsMethod,
-    "similarity": SimilarityMethod,
-    "preference": PreferenceMethod,
-    "function": FunctionMethod,
+METHODS: dict[str, type[MethodSettings]] = {
+    get_args(method.model_fields["type"].annotation)[0]: method for method in get_args(get_args(Method)[0])
 }
-ASKED_METHODS = ("judge", "claims", "preference")  # scored by a judge
-ROW_METHODS = ("check", "schema", "judge", "ratings")  # of per-case criteria: a row of a file must not choose code
+ROW_METHODS = tuple(name for name, method in METHODS.items() if method.is_for_rows)

@@ -1,14 +1,16 @@
-"""Outputs: schema of input rows and stored outputs, and their identity."""
+"""Outputs: schema of input rows and stored outputs, their identity, and the columns that a user may rename."""
 
-from collections.abc import Iterable, Mapping
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, NamedTuple
 
 import orjson
 import pyarrow as pa
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from gradebook.rubrics.model.canonical import canonical_json
-from gradebook.rubrics.model.digests import digest_of
+from gradebook.rubrics.model.errors import Fault
+from gradebook.rubrics.model.json_values import HALF_PAIR, canonical_json, digest_of
 from gradebook.rubrics.model.steps import EXPECTED as STEP_EXPECTED
 from gradebook.rubrics.model.steps import (
     MOST_STEPS,
@@ -16,7 +18,7 @@ from gradebook.rubrics.model.steps import (
     STEPS_TYPE,
     StepRow,
     Steps,
-    each_in_its_place,
+    check_step_indices,
     read_stored_steps,
     steps_array,
     steps_text,
@@ -90,8 +92,8 @@ def output_id(output: Output) -> str:
     if cluster is not None:
         lengths, texts = f"{lengths},cluster {len(cluster)}", [*texts, cluster]
     if steps is not None:
-        shown = steps_text(steps)
-        lengths, texts = f"{lengths},steps {len(shown)}", [*texts, shown]
+        trajectory = steps_text(steps)
+        lengths, texts = f"{lengths},steps {len(trajectory)}", [*texts, trajectory]
     encoded = "".join([lengths, ":", *[text for text in texts if text is not None]]).encode()
     return digest_of(encoded)
 
@@ -125,7 +127,33 @@ def reference_answers(text: str) -> list[str]:
     return [*(answer for answer in answers if answer.strip()), text] if is_read else [text]
 
 
-def _each_has_a_role(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+FIELD_PATTERN = r"^[^.]+(\.[^.]+)*$"  # keys of objects and indices of lists, from the outside in
+
+
+def read_field(output: str, path: str) -> tuple[str | None, str | None]:
+    """Text of a field of an output that is JSON, or the reason why it has none; values other than texts as JSON.
+
+    path: as `FIELD_PATTERN`: `reply`, `answer.parts.0`. An empty text is a field, null is none. Half of a surrogate
+    pair, which no text can hold, is read as U+FFFD.
+    """
+    try:
+        value = json.loads(output)
+    except (ValueError, RecursionError):
+        return None, f"no_field: found an output that is no JSON, expected an object with the field {path}"
+    for key in path.split("."):
+        if isinstance(value, dict):
+            value = value.get(key)
+        elif isinstance(value, list) and key.isascii() and key.isdecimal() and int(key[:9]) < len(value):
+            value = value[int(key[:9])]
+        else:
+            value = None
+    if value is None:
+        return None, f"no_field: found no field {path} in the output, expected one"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return HALF_PAIR.sub("\ufffd", text), None
+
+
+def _check_roles(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if not all(isinstance(message.get("role"), str) for message in messages):
         raise ValueError("a message has no role")
     return messages
@@ -133,8 +161,8 @@ def _each_has_a_role(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 # A lake finds rows by these names, and its catalog's SQL ends at a null character.
 _Name = Annotated[str, Field(min_length=1, pattern=r"^[^\x00]*$")]
-_Messages = Annotated[list[dict[str, Any]], Field(min_length=1, fail_fast=True), AfterValidator(_each_has_a_role)]
-_Steps = Annotated[list[StepRow], Field(max_length=MOST_STEPS), AfterValidator(each_in_its_place)]
+_Messages = Annotated[list[dict[str, Any]], Field(min_length=1, fail_fast=True), AfterValidator(_check_roles)]
+_Steps = Annotated[list[StepRow], Field(max_length=MOST_STEPS), AfterValidator(check_step_indices)]
 
 
 class OutputRow(BaseModel):
@@ -185,7 +213,7 @@ def _misfit(row: Mapping[str, Any], column: str, problem: Mapping[str, Any]) -> 
         return "found a text with a null character, expected none in a name"
     if column == "steps" and isinstance(row["steps"], list):
         return _step_misfit(problem)
-    return f"found {_found(row, column)}, expected {_EXPECTED[column]}"
+    return f"found {_described(row, column)}, expected {_EXPECTED[column]}"
 
 
 def _step_misfit(problem: Mapping[str, Any]) -> str:
@@ -200,12 +228,12 @@ def _step_misfit(problem: Mapping[str, Any]) -> str:
         return f"step {index} has no {name}, expected {STEP_EXPECTED.get(name, 'one')}"
     if problem["type"] == "extra_forbidden":
         return f"step {index} has the key {_cut(name)}, expected {', '.join(StepRow.model_fields)}"
-    place = f"step {index}, {name}" if name else f"step {index}"
+    location = f"step {index}, {name}" if name else f"step {index}"
     expected = STEP_EXPECTED.get(name, "text (not empty)") if name else "an object"
-    return f"{place}: found {describe_value(problem['input'])}, expected {expected}"
+    return f"{location}: found {describe_value(problem['input'])}, expected {expected}"
 
 
-def _found(row: Mapping[str, Any], column: str) -> str:
+def _described(row: Mapping[str, Any], column: str) -> str:
     return describe_value(row[column]) if column in row else "nothing"
 
 
@@ -224,5 +252,97 @@ def describe_value(value: object) -> str:
 
 def _cut(text: str) -> str:
     """First characters of a text, safe to display."""
-    shown = text if len(text) <= _MOST_SHOWN_CHARACTERS else f"{text[:_MOST_SHOWN_CHARACTERS]}..."
-    return shown.encode("unicode_escape", "backslashreplace").decode("ascii") if not shown.isprintable() else shown
+    cut = text if len(text) <= _MOST_SHOWN_CHARACTERS else f"{text[:_MOST_SHOWN_CHARACTERS]}..."
+    return cut.encode("unicode_escape", "backslashreplace").decode("ascii") if not cut.isprintable() else cut
+
+
+_CONVERSATION = "messages"
+_NO_NAME = "FOUND"  # in place of a likely name
+# Likely names of a column in files that name it differently.
+_COMMON_NAMES = {
+    "case_id": ("id", "case", "prompt_id", "question_id", "key", "task_id"),
+    "model": ("model_name", "model_id", "generator", "engine"),
+    "prompt": ("question", "messages", "input", "instruction", "query", "text"),
+    "output": ("response", "completion", "answer", "generation", "prediction", "text", "output_text"),
+}
+
+
+def map_faults(column_map: Mapping[str, str]) -> tuple[Fault, ...]:
+    """Faults of a column map (gradebook's column -> the file's): targets that gradebook does not have."""
+    columns = ", ".join(OUTPUT_COLUMNS)
+    return tuple(
+        Fault(f"--map {column}={source}", None, f"found {column}, expected one of {columns}")
+        for column, source in column_map.items()
+        if column not in OUTPUT_COLUMNS
+    )
+
+
+def column_faults(
+    path: str,
+    line: int | None,
+    columns: Iterable[str],
+    column_map: Mapping[str, str] | None = None,
+    required: Iterable[str] = REQUIRED_COLUMNS,
+) -> tuple[Fault, ...]:
+    """Faults of a file's columns: repeated ones, and missing ones that are mapped or required."""
+    column_map = column_map or {}
+    columns = list(columns)
+    made = optional_columns(columns, column_map) + _of_conversations(columns, column_map)
+    counts = Counter(columns)
+    listing = f"found the columns {', '.join(counts)}" if counts else "found no columns"
+    twice = [f"found the column {name} {count} times, expected it once" for name, count in counts.items() if count > 1]
+    mapped = [
+        f"{listing}; expected {source}, which --map {column}={source} names{_repeat_hint(source)}"
+        for column, source in column_map.items()
+        if source not in counts
+    ]
+    missing = [
+        f"{listing}; expected {column}: name the column that holds it, --map {column}={_likely_name(column, counts)}"
+        + _alternative(column, counts)
+        for column in required
+        if column not in column_map and column not in counts and column not in made
+    ]
+    return tuple(Fault(path, line, message) for message in [*twice, *mapped, *missing])
+
+
+def _repeat_hint(source: str) -> str:
+    """Hint for several pairs in one option."""
+    return "; repeat --map for each column" if "=" in source.partition(",")[2] else ""
+
+
+def has_conversations(columns: Collection[str], column_map: Mapping[str, str], *, is_run: bool = False) -> bool:
+    """Whether rows of these columns hold their answer as the last of `messages`, as OpenAI's files do.
+
+    is_run: `messages` are the run of an agent, also beside a prompt or an output.
+    """
+    if _CONVERSATION not in columns or _CONVERSATION in column_map.values():
+        return False
+    return is_run or not {"prompt", "output"} & {*columns, *column_map}
+
+
+def optional_columns(
+    columns: Collection[str], column_map: Mapping[str, str], *, is_run: bool = False
+) -> tuple[str, ...]:
+    """Columns that rows of conversations may omit besides prompt and output: no column has a likely name for them."""
+    if not has_conversations(columns, column_map, is_run=is_run):
+        return ()
+    is_open = {column: not {column, *_COMMON_NAMES[column]} & set(columns) for column in ("case_id", "model")}
+    return tuple(column for column, is_missing in is_open.items() if is_missing and column not in column_map)
+
+
+def _of_conversations(columns: Collection[str], column_map: Mapping[str, str]) -> tuple[str, ...]:
+    return ("prompt", "output") if has_conversations(columns, column_map) else ()
+
+
+def _alternative(column: str, columns: Collection[str]) -> str:
+    """Alternative to naming a column, where no column of the file holds this one."""
+    if column == "model":
+        return ", or name it with --model"
+    is_of_prompts = column == "case_id" and "prompt" in columns and _likely_name(column, columns) == _NO_NAME
+    return ", or tell cases apart by their prompts, --map case_id=prompt" if is_of_prompts else ""
+
+
+def _likely_name(column: str, columns: Iterable[str]) -> str:
+    """Column in the file that most likely corresponds to this one, or the word FOUND."""
+    present = set(columns)
+    return next((name for name in _COMMON_NAMES.get(column, ()) if name in present), _NO_NAME)

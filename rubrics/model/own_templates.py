@@ -1,4 +1,4 @@
-"""Templates of one's own, by which a judge is shown a case: a small part of Jinja's language, without any code.
+"""Users' templates, which show a case to a judge: a small part of Jinja's language, without any code.
 
 A template may name values, test whether they are there, and go over lists, such as the context's passages. It has no
 attributes, calls, arithmetic or nested loops. The items of its loops and the characters that it reads and gives are
@@ -20,7 +20,7 @@ FILTERS = ("default", "length", *READING_FILTERS, "first", "last")
 TESTS = ("defined", "undefined", "none")
 _SHOW, _READ, _ITEMS = "show_value", "read_value", "list_items"  # functions that a compiled template calls
 TEXTS = ("output", "reference")  # of a case; all its other values may be lists
-TAKEN = ("self", "loop", "caller", "varargs", "kwargs", _SHOW, _READ, _ITEMS)  # names of the language's own
+TAKEN = ("self", "loop", "caller", "varargs", "kwargs", _SHOW, _READ, _ITEMS)  # names that the language reserves
 _NODES = frozenset(
     "Template Output TemplateData Name Const If Not And Or Compare Operand Test Filter For CondExpr".split()  # noqa: SIM905
 )
@@ -43,23 +43,23 @@ def render_template(template: str, values: Mapping[str, Any], show: Callable[[An
     """
     from jinja2 import TemplateError, UndefinedError
 
-    reading = _Reading(show)
-    functions = {_SHOW: reading.show_value, _READ: reading.read_value, _ITEMS: reading.list_items}
-    parts, length = [], 0
+    reads = _CountedReads(show)
+    functions = {_SHOW: reads.show_value, _READ: reads.read_value, _ITEMS: reads.list_items}
+    chunks, length = [], 0
     try:
-        for part in _compiled(template).generate({**values, **functions}):
-            parts.append(part)
-            length += len(part)
+        for chunk in _compiled(template).generate({**values, **functions}):
+            chunks.append(chunk)
+            length += len(chunk)
             _limit(length, MOST_RENDERED_LENGTH, "gives", "characters")
     except UndefinedError as error:
         raise TemplateFault(f"the template asks for more than the case has: {str(error)[:100]}") from None
     except (TemplateError, TypeError, ValueError, RecursionError) as error:
         raise error if isinstance(error, TemplateFault) else TemplateFault("the template fails on this case") from None
-    return "".join(parts)
+    return "".join(chunks)
 
 
 @dataclass(slots=True)
-class _Reading:
+class _CountedReads:
     """Values of a case as one rendering reads them, counted."""
 
     show: Callable[[Any], str]
@@ -74,13 +74,13 @@ class _Reading:
         return self.show(value)
 
     def read_value(self, value: Any) -> Any:
-        """The value, for a filter or a comparison."""
+        """Return the value for a filter or a comparison, counted."""
         self.read_length += len(value if isinstance(value, str) else str(value))
         _limit(self.read_length, MOST_READ_LENGTH, "reads", "characters")
         return value
 
     def list_items(self, value: Any, name: str) -> list[Any]:
-        """The items of a loop."""
+        """Return the items of a loop, counted."""
         from jinja2 import Undefined
 
         if isinstance(value, Undefined):
@@ -118,26 +118,26 @@ def _parsed(template: str) -> Any:
     environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
     environment.globals.clear()
     parsed = environment.parse(template)
-    found = [*parsed.find_all(Node)]
-    for node in found:
+    nodes = [*parsed.find_all(Node)]
+    for node in nodes:
         if (fault := _fault_of(node)) is not None:
             raise ValueError(f"line {node.lineno}: found {fault}")
-    if sum(isinstance(node, Name) for node in found) > MOST_NAMES:
+    if sum(isinstance(node, Name) for node in nodes) > MOST_NAMES:
         raise ValueError(f"found more than {MOST_NAMES} names, expected fewer")
-    for node in found:
+    for node in nodes:
         _count(node)
     return environment.from_string(parsed)
 
 
 def _count(node: Any) -> None:
-    """Let a part of a template show, read and go over values by the functions of `_Reading`."""
+    """Let a part of a template show, read and go over values by the functions of `_CountedReads`."""
     from jinja2.nodes import Call, Compare, Const, Filter, For, Name, Operand, Output, TemplateData
 
     def call(name: str, *arguments: Any) -> Any:
         return Call(Name(name, "load"), list(arguments), [], None, None)
 
     if isinstance(node, Output):
-        node.nodes = [each if isinstance(each, TemplateData) else call(_SHOW, each) for each in node.nodes]
+        node.nodes = [child if isinstance(child, TemplateData) else call(_SHOW, child) for child in node.nodes]
     elif isinstance(node, Compare | Operand):
         node.expr = call(_READ, node.expr)
     elif isinstance(node, Filter) and node.name in READING_FILTERS:
@@ -165,7 +165,7 @@ def _fault_of(node: Any) -> str | None:
 
 
 def _is_plain(loop: Any) -> bool:
-    """Whether it goes over a value that may be a list, and no loop is in it."""
+    """Whether a loop goes over a value that may be a list and contains no other loop."""
     from jinja2.nodes import For, Name
 
     is_plain = isinstance(loop.target, Name) and isinstance(loop.iter, Name) and loop.iter.name not in TEXTS

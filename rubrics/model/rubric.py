@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -26,17 +26,22 @@ from gradebook.rubrics.model.levels import (
     refuse_bad_levels,
 )
 from gradebook.rubrics.model.methods import (
-    ASKED_METHODS,
+    NEEDS,
     JudgeMethod,
     Method,
+    MethodSettings,
     PreferenceMethod,
     RatingsMethod,
-    compares_with_baseline,
 )
 from gradebook.rubrics.model.taxonomy import GivenTaxonomy, step_levels
 
+AnyMethod = TypeVar("AnyMethod", bound=MethodSettings)
 TOP = ""  # the group that contains everything
 NO_CATEGORY = "(none)"  # contains the criteria without a category
+
+
+ALPHA = 0.025  # each end of a 95% interval
+MAX_FAILURE_RATE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +83,11 @@ class WeightTree:
 
     def groups_above(self, category: str | None) -> list[str]:
         """The category and its ancestors, the outermost last."""
-        found: list[str] = []
+        groups: list[str] = []
         while category is not None and category in self.parents:
-            found.append(category)
+            groups.append(category)
             category = self.parents[category]
-        return found
+        return groups
 
     def steps(self, criterion: "Criterion", root: str = TOP) -> tuple[Step, ...]:
         """Path of a criterion down from a group, the group's child first; empty if it is not in the group."""
@@ -113,7 +118,10 @@ def score_range(rubric: "Rubric") -> tuple[float, float] | None:
     positive_sum = sum(weight for weight in weights.values() if weight > 0)
     if positive_sum <= 0:
         return None
-    ends = [sorted(weights[each.id] * each.ranked_levels[end].score for end in (0, -1)) for each in rubric.criteria]
+    ends = [
+        sorted(weights[criterion.id] * criterion.ranked_levels[end].score for end in (0, -1))
+        for criterion in rubric.criteria
+    ]
     lowest, highest = (sum(points) / positive_sum for points in zip(*ends, strict=True))
     return lowest, highest
 
@@ -161,24 +169,24 @@ def tree_fault(rubric: "Rubric") -> tuple[str, str] | None:
 def _tree_faults(rubric: "Rubric") -> Iterator[tuple[str, str]]:
     ids = [category.id for category in rubric.categories]
     parents = {category.id: category.parent for category in rubric.categories}
-    known = ", ".join(ids)
+    listed_ids = ", ".join(ids)
     if len(ids) != len(parents):
-        yield "categories", f"found the ids {known}, expected each id once"
+        yield "categories", f"found the ids {listed_ids}, expected each id once"
     for category_id, parent in parents.items():
         if parent is not None and parent not in parents:
-            yield "categories", f"found the parent {parent!r}, expected one of {known}"
-        if _is_in_itself(category_id, parents):
+            yield "categories", f"found the parent {parent!r}, expected one of {listed_ids}"
+        if _has_cycle(category_id, parents):
             yield "categories", f"found {category_id!r} within itself, expected a tree"
     for criterion in rubric.criteria:
         if criterion.category is not None and criterion.category not in parents:
-            yield "criteria", f"found the category {criterion.category!r}, expected one of {known}"
+            yield "criteria", f"found the category {criterion.category!r}, expected one of {listed_ids}"
     sums = WeightTree.of(rubric).positive_sums
     for category_id in ids:
         if sums[category_id] <= 0:
             yield "categories", f"found {category_id!r} without a positive weight in it, expected a criterion with one"
 
 
-def _is_in_itself(category: str, parents: dict[str, str | None]) -> bool:
+def _has_cycle(category: str, parents: dict[str, str | None]) -> bool:
     seen: set[str] = set()
     above: str | None = category
     while above is not None and above in parents:
@@ -194,6 +202,7 @@ SMALLEST_WEIGHT = 1e-6  # sums of weights and scores are exact to 15 decimal pla
 ID_PATTERN = r"^[a-z][a-z0-9_]{0,63}$"
 OWN_ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_.:-]{0,63}$"  # of a per-case criterion
 _NUMBER = "(0|[1-9][0-9]{0,8})"
+DAY_PATTERN = r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$"
 VERSION_PATTERN = rf"^{_NUMBER}\.{_NUMBER}\.{_NUMBER}$"
 SCHEMA_NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 _SCHEMA_OR_FILE: dict[str, Any] = {"additionalProperties": {"type": ["object", "string"]}}
@@ -223,6 +232,8 @@ class Criterion(Frozen):
     """`true`: no weight; failing it fails the output, whatever its score"""
     threshold: Share | None = None
     """0..1: the criterion is met from this score on; a gate without one needs its best level"""
+    max_failure_rate: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """of a gate: up to this rate of failing outputs a model may ship; without it, one failing output is too many"""
     levels: tuple[Level, ...] = ()
     """two or more; required for `judge` and `ratings`, unless there is a `scale`; `preference` takes none; the others
     default to fail 0 and pass 1"""
@@ -239,33 +250,40 @@ class Criterion(Frozen):
     def _levels_make_a_scale(self) -> Self:
         refuse_bad_levels(self.levels, self.scale)
         if self._needs_levels and not self.levels and not self.scale:
-            words = f"found none, expected at least two for the method {self.method.type}"
-            raise ModelFault("no-levels", words, "levels")
+            message = f"found none, expected at least two for the method {self.method.type}"
+            raise ModelFault("no-levels", message, "levels")
         if isinstance(self.method, PreferenceMethod) and (self.levels or self.scale):
-            words = "found some with the method preference, expected none: they are worse, same and better"
-            raise ModelFault("wrong-value", words, "levels" if self.levels else "scale")
+            message = "found some with the method preference, expected none: they are worse, same and better"
+            raise ModelFault("wrong-value", message, "levels" if self.levels else "scale")
         return self
 
     @model_validator(mode="after")
     def _examples_have_its_levels(self) -> Self:
-        known = [level.id for level in self.ranked_levels]
+        level_ids = [level.id for level in self.ranked_levels]
         for index, example in enumerate(self.method.examples if isinstance(self.method, JudgeMethod) else ()):
-            if example.level not in known:
-                words = f"found {example.level!r}, expected one of {', '.join(known)}"
-                raise ModelFault("wrong-example", words, "method", "examples", index, "level")
+            if example.level not in level_ids:
+                message = f"found {example.level!r}, expected one of {', '.join(level_ids)}"
+                raise ModelFault("wrong-example", message, "method", "examples", index, "level")
         return self
 
     @model_validator(mode="after")
     def _weight_fits(self) -> Self:
         if self.gate and self.weight is not None:
-            words = f"found {self.weight:g} on a gate, expected a gate without a weight, or gate: false"
-            raise ModelFault("gate-with-weight", words, "weight")
+            message = f"found {self.weight:g} on a gate, expected a gate without a weight, or gate: false"
+            raise ModelFault("gate-with-weight", message, "weight")
         if self.weight is not None and 0 < abs(self.weight) < SMALLEST_WEIGHT:
-            words = f"found {self.weight:g}, expected 0, or {SMALLEST_WEIGHT:f} or more on either side of it"
-            raise ModelFault("wrong-value", words, "weight")
+            message = f"found {self.weight:g}, expected 0, or {SMALLEST_WEIGHT:f} or more on either side of it"
+            raise ModelFault("wrong-value", message, "weight")
         if self.threshold is not None and self.weight is not None and self.weight < 0:
-            words = f"found {self.threshold:g} on a penalty, expected none where the weight is below 0"
-            raise ModelFault("penalty-with-threshold", words, "threshold")
+            message = f"found {self.threshold:g} on a penalty, expected none where the weight is below 0"
+            raise ModelFault("penalty-with-threshold", message, "threshold")
+        return self
+
+    @model_validator(mode="after")
+    def _rate_is_of_a_gate(self) -> Self:
+        if self.max_failure_rate is not None and not self.gate:
+            message = f"found {self.max_failure_rate:g} on a criterion that is no gate, expected gate: true, or none"
+            raise ModelFault("wrong-value", message, "max_failure_rate")
         return self
 
     @model_validator(mode="after")
@@ -278,12 +296,19 @@ class Criterion(Frozen):
 
     @property
     def _needs_levels(self) -> bool:
-        return self.method.type in ("judge", "ratings") and not self.is_stepwise
+        return self.method.is_read and not self.is_stepwise
+
+    def method_as(self, kind: type[AnyMethod]) -> AnyMethod:
+        """Settings of the criterion's method, of the class that is expected. Raises `TypeError` for another."""
+        if not isinstance(self.method, kind):
+            (expected,) = get_args(kind.model_fields["type"].annotation)
+            raise TypeError(f"{self.id}: found the method {self.method.type}, expected {expected}")
+        return self.method
 
     @property
     def is_stepwise(self) -> bool:
         """Whether each step of an agent gets a verdict, with the levels as labels."""
-        return isinstance(self.method, JudgeMethod | RatingsMethod) and self.method.unit == "step"
+        return self.method.is_stepwise
 
     @property
     def hears_audio(self) -> bool:
@@ -326,11 +351,18 @@ class CaseCriterion(Criterion):
     @model_validator(mode="after")
     def _applies_to_its_output(self) -> Self:
         if not self.required:
-            words = "found false on a per-case criterion, expected true: leave it out of the rows it does not apply to"
-            raise ModelFault("wrong-value", words, "required")
+            message = (
+                "found false on a per-case criterion, expected true: leave it out of the rows it does not apply to"
+            )
+            raise ModelFault("wrong-value", message, "required")
+        if self.max_failure_rate is not None:
+            message = (
+                f"found {self.max_failure_rate:g} on a per-case criterion, expected one gate of the rubric with it"
+            )
+            raise ModelFault("wrong-value", message, "max_failure_rate")
         if self.is_stepwise:
-            words = "found step on a per-case criterion, expected output: a criterion of steps is one of the rubric"
-            raise ModelFault("wrong-value", words, "method", "unit")
+            message = "found step on a per-case criterion, expected output: a criterion of steps is one of the rubric"
+            raise ModelFault("wrong-value", message, "method", "unit")
         return self
 
     @property
@@ -371,6 +403,8 @@ class Overall(Frozen):
     """as for a criterion"""
     scale: Scale | None = None
     """as for a criterion"""
+    required: bool = True
+    """whether a sheet can't be submitted without it"""
 
     @model_validator(mode="after")
     def _levels_make_a_scale(self) -> Self:
@@ -411,9 +445,17 @@ class Rubric(Frozen):
     """0..1: score with which an output passes, and mean that a model has to reach; default: only gates count"""
     require_thresholds: bool = False
     """`true`: an output passes only if each criterion also meets its own threshold; default `false`"""
+    decide: Literal["interval", "point"] | None = None
+    """`interval`: a model may ship if the ends of intervals show it; `point`, the default: if its estimates do"""
+    alpha: Annotated[float, Field(gt=0, le=0.25)] = ALPHA
+    """with `decide: interval`: how often a model at the limit of a requirement may ship by chance; default 0.025"""
+    max_failure_rate: Annotated[float, Field(gt=0, lt=1)] = MAX_FAILURE_RATE
+    """with `decide: interval`: the failure rate that a gate has to be shown to stay under; default 0.05"""
     missing: Literal["null", "skip", "zero"] = "null"
     """effect of a missing verdict on an output's score. `null`, the default: no score, only bounds (`score_low`,
     `score_high`). `skip`: the other criteria are reweighted. `zero`: it counts as 0"""
+    reviewed: Annotated[str, Field(pattern=DAY_PATTERN)] | None = None
+    """day on which people last looked at the weights, `2026-11-29`; lint reminds of it after 180 days"""
     weight_sum: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """intended sum of the weights (with `categories`, of each group), checked by lint"""
     categories: tuple[Category, ...] = ()
@@ -457,8 +499,8 @@ class Rubric(Frozen):
             )
         weighted = [criterion for criterion in self.criteria if not criterion.gate]
         if weighted and not any(criterion.own_weight > 0 for criterion in weighted):
-            words = "found a weight sum of 0, expected at least one criterion with a weight above 0"
-            raise ModelFault("no-weight", words, "criteria")
+            message = "found a weight sum of 0, expected at least one criterion with a weight above 0"
+            raise ModelFault("no-weight", message, "criteria")
         return self
 
     @model_validator(mode="after")
@@ -470,58 +512,45 @@ class Rubric(Frozen):
     @model_validator(mode="after")
     def _categories_are_a_tree(self) -> Self:
         if fault := tree_fault(self):
-            field, words = fault
-            raise ModelFault("category-tree", words, field)
+            field, message = fault
+            raise ModelFault("category-tree", message, field)
         return self
 
     @model_validator(mode="after")
     def _optional_criteria_are_skipped_in_a_tree(self) -> Self:
         optional = [criterion.id for criterion in self.criteria if not criterion.required]
         if self.categories and optional and self.missing != "skip":
-            words = (
+            message = (
                 f"found {self.missing} with categories and `required: false` on {', '.join(optional)}, expected skip"
             )
-            raise ModelFault("wrong-value", words, "missing")
+            raise ModelFault("wrong-value", message, "missing")
         return self
 
     @property
     def judged_criteria(self) -> tuple[Criterion, ...]:
         """Criteria with the method `judge` and one verdict an output, in order."""
-        return tuple(each for each in self.criteria if each.method.type == "judge" and not each.is_stepwise)
+        return tuple(criterion for criterion in self.criteria if criterion.method.kind == "judge")
 
     @property
     def asked_criteria(self) -> tuple[Criterion, ...]:
         """Criteria that a judge scores in any way: also by claims, steps or preferences, in order."""
-        return tuple(each for each in self.criteria if each.method.type in ASKED_METHODS)
+        return tuple(criterion for criterion in self.criteria if criterion.method.is_asked)
 
     @property
     def stepwise_criteria(self) -> tuple[Criterion, ...]:
         """Criteria of which a judge labels each step, in order."""
-        return tuple(each for each in self.criteria if each.method.type == "judge" and each.is_stepwise)
+        return tuple(criterion for criterion in self.criteria if criterion.method.kind == "steps")
 
     def penalties_of(self, criterion: Criterion) -> Mapping[str, float] | None:
         """Points that errors of each severity take from a criterion of steps; None if labels alone are scored."""
-        own = criterion.method.penalties if isinstance(criterion.method, JudgeMethod | RatingsMethod) else None
-        return own or (self.taxonomy.severities if self.taxonomy else None)
+        penalties = criterion.method.penalties if isinstance(criterion.method, JudgeMethod | RatingsMethod) else None
+        return penalties or (self.taxonomy.severities if self.taxonomy else None)
 
     @property
     def needs(self) -> tuple[str, ...]:
         """Needs of a run that scores every criterion: a judge, columns of the rows, raters, own functions."""
-        methods = [criterion.method for criterion in self.criteria]
-        types = {method.type for method in methods}
-        read = [method for method in methods if not isinstance(method, PreferenceMethod)]
-        columns = {getattr(method, name) for method in read for name in ("against", "of") if hasattr(method, name)}
-        columns |= {"baseline"} if any(compares_with_baseline(each) for each in methods) else set()
-        sees = {method.sees for method in methods if isinstance(method, JudgeMethod)}
-        wanted = {
-            "judge": bool(self.asked_criteria),
-            "audio": any(criterion.hears_audio for criterion in self.criteria),
-            "steps": bool(sees - {"answer"}) or any(criterion.is_stepwise for criterion in self.criteria),
-            **{column: column in columns for column in ("prompt", "context", "reference", "baseline")},
-            "raters": "ratings" in types,
-            "own functions": "function" in types,
-        }
-        return tuple(name for name, is_needed in wanted.items() if is_needed)
+        wanted = frozenset[str]().union(*(criterion.method.needs for criterion in self.criteria))
+        return tuple(name for name in NEEDS if name in wanted)
 
     def criterion(self, criterion_id: str) -> Criterion:
         """Find a criterion by id. Raises `KeyError`."""

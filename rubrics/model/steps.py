@@ -9,7 +9,7 @@ import orjson
 import pyarrow as pa
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
-from gradebook.rubrics.model.canonical import canonical_json
+from gradebook.rubrics.model.json_values import canonical_json
 
 StepKind = Literal["user", "model", "tool", "retrieval", "agent", "system"]
 STEP_KINDS: tuple[str, ...] = get_args(StepKind)
@@ -55,28 +55,28 @@ class Step(NamedTuple):
 
 
 Steps = tuple[Step, ...]
-_PLACES = [Step._fields.index(field.name) for field in STEP_TYPE]
+_FIELD_INDICES = [Step._fields.index(field.name) for field in STEP_TYPE]
 
 
 def steps_array(column: Iterable[Sequence[Step] | None]) -> pa.ListArray:
     """Column of a shard from the steps of its outputs: (output,), `STEPS_TYPE`. None: the output has no steps."""
     offsets, steps, is_missing = [0], list[Step](), list[bool]()
-    for each in column:
-        steps.extend(each or ())
+    for output_steps in column:
+        steps.extend(output_steps or ())
         offsets.append(len(steps))
-        is_missing.append(each is None)
+        is_missing.append(output_steps is None)
     by_field = list(zip(*steps, strict=True)) or [()] * len(Step._fields)
-    arrays = [pa.array(by_field[place], field.type) for place, field in zip(_PLACES, STEP_TYPE, strict=True)]
-    laid_out = pa.StructArray.from_arrays(arrays, fields=list(STEP_TYPE))
+    arrays = [pa.array(by_field[index], field.type) for index, field in zip(_FIELD_INDICES, STEP_TYPE, strict=True)]
+    structs = pa.StructArray.from_arrays(arrays, fields=list(STEP_TYPE))
     mask = pa.array(is_missing, pa.bool_())
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), laid_out, type=STEPS_TYPE, mask=mask)
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs, type=STEPS_TYPE, mask=mask)
 
 
 def read_stored_steps(stored: Iterable[Mapping[str, Any]] | None) -> Steps | None:
     """Steps of an output from the rows that Arrow or DuckDB give. None: it has no steps."""
     if stored is None:
         return None
-    return tuple(Step(**{**each, "started_at": _microseconds(each["started_at"])}) for each in stored)
+    return tuple(Step(**{**row, "started_at": _microseconds(row["started_at"])}) for row in stored)
 
 
 def steps_text(steps: Sequence[Step]) -> str:
@@ -117,7 +117,7 @@ class StepRow(BaseModel):
     input: Any = None
     output: Any = None
     error: Any = None
-    step_index: Annotated[int, Field(ge=0, strict=True)] | None = None  # checked against its place
+    step_index: Annotated[int, Field(ge=0, strict=True)] | None = None  # checked against its position
     parent_index: Annotated[int, Field(ge=0, strict=True)] | None = None
     span_id: _Text | None = None
     agent: _Text | None = None
@@ -162,7 +162,7 @@ def value_text(value: Any) -> str | None:
     return canonical_json(value)
 
 
-def each_in_its_place(steps: list[StepRow]) -> list[StepRow]:
+def check_step_indices(steps: list[StepRow]) -> list[StepRow]:
     """The steps. Raises `ValueError` for an index that is not the step's own, or a parent that does not come before."""
     for index, step in enumerate(steps):
         if step.step_index is not None and step.step_index != index:

@@ -70,19 +70,21 @@ class Taxonomy(Frozen):
 
     @model_validator(mode="after")
     def _kinds_are_distinct(self) -> Self:
-        for place, kinds in (("types", self.types), *(("types", each.subtypes) for each in self.types)):
+        for kinds in (self.types, *(error_type.subtypes for error_type in self.types)):
             ids = [kind.id for kind in kinds]
             if len(ids) != len(set(ids)):
-                raise ModelFault("repeated-id", f"found the ids {', '.join(ids)}, expected each id once", place)
+                raise ModelFault("repeated-id", f"found the ids {', '.join(ids)}, expected each id once", "types")
         if len(self.kinds) > MOST_KINDS:
             raise ModelFault("wrong-value", f"found {len(self.kinds)} kinds, expected at most {MOST_KINDS}", "types")
         return self
 
     @property
     def kinds(self) -> tuple[NamedError, ...]:
-        """Everything that an error may be: each subtype, and each type without subtypes."""
+        """All kinds of error: each subtype, and each type without subtypes."""
         return tuple(
-            NamedError(each.id, kind.id if kind else None) for each in self.types for kind in each.subtypes or (None,)
+            NamedError(error_type.id, kind.id if kind else None)
+            for error_type in self.types
+            for kind in error_type.subtypes or (None,)
         )
 
     def find(self, error_type: str | None, error_subtype: str | None = None) -> NamedError | None:
@@ -90,9 +92,9 @@ class Taxonomy(Frozen):
 
         None for an unknown name, and for one of several errors.
         """
-        words = [error_type, error_subtype] if error_subtype else (error_type or "").replace("::", "/").split("/")
-        found = _names_of(self.types).get(tuple(map(folded_name, words)), ())
-        return found[0] if len(found) == 1 else None
+        names = [error_type, error_subtype] if error_subtype else (error_type or "").replace("::", "/").split("/")
+        errors = _names_of(self.types).get(tuple(map(folded_name, names)), ())
+        return errors[0] if len(errors) == 1 else None
 
 
 @cache
@@ -100,15 +102,15 @@ def _names_of(types: tuple[ErrorType, ...]) -> dict[tuple[str, ...], tuple[Named
     """Errors by folded names: of a type, of a subtype, of both."""
     names: dict[tuple[str, ...], tuple[NamedError, ...]] = {}
 
-    def add(error: NamedError, *words: str) -> None:
-        names[words] = tuple(dict.fromkeys([*names.get(words, ()), error]))
+    def add(error: NamedError, *path: str) -> None:
+        names[path] = tuple(dict.fromkeys([*names.get(path, ()), error]))
 
-    for each in types:
-        of_type = {folded_name(each.id), folded_name(each.label)}
+    for error_type in types:
+        of_type = {folded_name(error_type.id), folded_name(error_type.label)}
         for word in of_type:
-            add(NamedError(each.id, None), word)
-        for kind in each.subtypes:
-            error = NamedError(each.id, kind.id)
+            add(NamedError(error_type.id, None), word)
+        for kind in error_type.subtypes:
+            error = NamedError(error_type.id, kind.id)
             for word in {folded_name(kind.id), folded_name(kind.label)}:
                 for above in of_type:
                     add(error, above, word)
@@ -122,14 +124,14 @@ def folded_name(word: str | None) -> str:
     return " ".join((word or "").replace("_", " ").replace("-", " ").casefold().split())
 
 
-def named_taxonomy(given: Any) -> Any:
-    """Content of the shipped taxonomy of a name; anything else as it is. Raises `ModelFault` for an unknown name."""
-    if not isinstance(given, str):
-        return given
-    if given not in SHIPPED_TAXONOMIES:
-        words = f"found {given[:80]!r}, expected one of {', '.join(SHIPPED_TAXONOMIES)}, or types and severities"
-        raise ModelFault("wrong-value", words)
-    file = resources.files("gradebook.rubrics") / "definitions" / "taxonomies" / f"{given}.yaml"
+def named_taxonomy(value: Any) -> Any:
+    """Content of a shipped taxonomy by its name; other values unchanged. Raises `ModelFault` for an unknown name."""
+    if not isinstance(value, str):
+        return value
+    if value not in SHIPPED_TAXONOMIES:
+        message = f"found {value[:80]!r}, expected one of {', '.join(SHIPPED_TAXONOMIES)}, or types and severities"
+        raise ModelFault("wrong-value", message)
+    file = resources.files("gradebook.rubrics") / "definitions" / "taxonomies" / f"{value}.yaml"
     return yaml.safe_load(file.read_text(encoding="utf-8"))
 
 
@@ -169,16 +171,16 @@ def score_steps(marks: Sequence[StepMark], penalties: Mapping[str, float] | None
 
 def describe_steps(marks: Sequence[StepMark], penalties: Mapping[str, float] | None) -> str:
     """Errors in words: "step 3: tool / wrong_tool (major, -5)"; without any, the number of steps, or "no errors"."""
-    words = [_error_words(mark, penalties or {}) for mark in marks if mark.error_type or mark.severity]
-    if words:
-        return "; ".join(words)
+    errors = [_error_text(mark, penalties or {}) for mark in marks if mark.error_type or mark.severity]
+    if errors:
+        return "; ".join(errors)
     if not marks:
         return "no errors"
     counts = Counter(mark.label for mark in marks)
     return ", ".join(f"{count} {label}" for label, count in counts.items())
 
 
-def _error_words(mark: StepMark, penalties: Mapping[str, float]) -> str:
+def _error_text(mark: StepMark, penalties: Mapping[str, float]) -> str:
     kind = " / ".join(word for word in (mark.error_type, mark.error_subtype) if word) or mark.label
     points = points_of(mark, penalties)
     cost = ", ".join([*([mark.severity] if mark.severity else []), *([] if points is None else [f"-{points:g}"])])

@@ -5,10 +5,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from gradebook.rubrics.model.digests import digest_of
+from gradebook.rubrics.model.json_values import digest_of
 from gradebook.rubrics.model.methods import Sees
 from gradebook.rubrics.model.rubric import Criterion
-from gradebook.rubrics.prompts.labels import CODES, draw_labels, shuffle_labels
 from gradebook.rubrics.prompts.prompt import (
     DEFAULT_STYLE,
     JUDGE_PROMPT_VERSION,
@@ -25,6 +24,7 @@ from gradebook.rubrics.prompts.prompt import (
     show_criterion,
     template_of,
 )
+from gradebook.rubrics.prompts.prompt_text import CODES, draw_labels, shuffle_labels
 from gradebook.rubrics.prompts.reply_parser import (
     MOST_FOUND,
     ReadReply,
@@ -68,8 +68,8 @@ def pack_labels(criteria: Sequence[Criterion], request_keys: Sequence[str], case
     meanings = [label_meanings(criterion) for criterion in criteria]
     drawn = iter(draw_labels(sum(map(len, meanings)), case_text(case) if case else ""))
     return [
-        dict(zip(shuffle_labels([next(drawn) for _ in each], key), each, strict=True))
-        for each, key in zip(meanings, request_keys, strict=True)
+        dict(zip(shuffle_labels([next(drawn) for _ in meaning], key), meaning, strict=True))
+        for meaning, key in zip(meanings, request_keys, strict=True)
     ]
 
 
@@ -78,11 +78,11 @@ def render_packed(
 ) -> Messages:
     """Write the messages that ask several criteria at once: instructions, case and output, then the criteria."""
     labels = pack_labels(criteria, request_keys, case)
-    shown = {
-        str(number): show_criterion(criterion, own, style)
-        for number, (criterion, own) in enumerate(zip(criteria, labels, strict=True), start=1)
+    questions = {
+        str(number): show_criterion(criterion, criterion_labels, style)
+        for number, (criterion, criterion_labels) in enumerate(zip(criteria, labels, strict=True), start=1)
     }
-    return fill_prompt(PACKED_PROMPT, case, shown, style, template_of(criteria[0]))
+    return fill_prompt(PACKED_PROMPT, case, questions, style, template_of(criteria[0]))
 
 
 def packed_schema(labels: Sequence[Mapping[str, str | None]], style: PromptStyle = DEFAULT_STYLE) -> dict[str, Any]:
@@ -90,7 +90,10 @@ def packed_schema(labels: Sequence[Mapping[str, str | None]], style: PromptStyle
     numbers = [str(number) for number in range(1, len(labels) + 1)]
     judgments = {
         "type": "object",
-        "properties": {number: judgment_shape(own.keys(), style) for number, own in zip(numbers, labels, strict=True)},
+        "properties": {
+            number: judgment_shape(criterion_labels.keys(), style)
+            for number, criterion_labels in zip(numbers, labels, strict=True)
+        },
         "required": numbers,
         "additionalProperties": False,
     }
@@ -123,8 +126,11 @@ def read_packed(
     if isinstance(reply, ReadReply):
         return [reply] * len(labels)
     if reply.judgments.keys() != set(numbers):
-        found = ", ".join(reply.judgments)[:MOST_FOUND]
-        return [unreadable(f"found judgments under {found or 'no number'}, expected {', '.join(numbers)}")] * len(
-            labels
-        )
-    return [read_judgment(reply.judgments[number], own, output) for number, own in zip(numbers, labels, strict=True)]
+        given_numbers = ", ".join(reply.judgments)[:MOST_FOUND]
+        return [
+            unreadable(f"found judgments under {given_numbers or 'no number'}, expected {', '.join(numbers)}")
+        ] * len(labels)
+    return [
+        read_judgment(reply.judgments[number], criterion_labels, output)
+        for number, criterion_labels in zip(numbers, labels, strict=True)
+    ]

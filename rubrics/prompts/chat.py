@@ -17,7 +17,9 @@ def read_chat(prompt: str | None) -> list[Message] | None:
         messages = json.loads(prompt, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError):
         return None
-    is_chat = bool(messages) and all(isinstance(each, dict) and isinstance(each.get("role"), str) for each in messages)
+    is_chat = bool(messages) and all(
+        isinstance(message, dict) and isinstance(message.get("role"), str) for message in messages
+    )
     return messages if is_chat else None
 
 
@@ -30,12 +32,12 @@ def shown_prompt(prompt: str | None) -> str | list[Message] | None:
 def readable_message(message: Mapping[str, Any]) -> Message:
     """Message with its role first, then its content, then the rest with the arguments of tool calls as values."""
     first = {name: message[name] for name in ("role", "content") if name in message}
-    shown: Message = {**first, **message}
-    if isinstance(calls := shown.get("tool_calls"), list):
-        shown["tool_calls"] = [_readable_call(call) for call in calls]
-    if "function_call" in shown:
-        shown["function_call"] = _readable_function(shown["function_call"])
-    return shown
+    readable: Message = {**first, **message}
+    if isinstance(calls := readable.get("tool_calls"), list):
+        readable["tool_calls"] = [_readable_call(call) for call in calls]
+    if "function_call" in readable:
+        readable["function_call"] = _readable_function(readable["function_call"])
+    return readable
 
 
 def _readable_call(call: Any) -> Any:

@@ -1,8 +1,8 @@
 """Claims of a text, checked against a source: the two questions, their keys and their parsed replies.
 
-A judge lists the claims of numbered sentences, then says of at most four claims at a time whether the source supports
-them, with a quote. Code decides what counts: words of a claim that are not in its sentence drop the claim, and a claim
-whose quote is not in the source is unverified. Untrusted text enters JSON-encoded, as in `rubrics.prompts.prompt`.
+A judge lists the claims of numbered sentences, then decides for up to four claims at a time whether the source
+supports them, with a quote. Code decides what counts: a claim with words that are not in its sentence is dropped, and a
+claim whose quote is not in the source is unverified. Untrusted text enters JSON-encoded (`rubrics.prompts.prompt`).
 """
 
 import json
@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from gradebook.rubrics.model.digests import digest_of
+from gradebook.rubrics.model.json_values import digest_of
+from gradebook.rubrics.prompts.prompt_text import fold_text, shown_json
 from gradebook.rubrics.prompts.reply_parser import (
     ReadReply,
     clean_text,
@@ -26,7 +27,6 @@ from gradebook.rubrics.prompts.reply_parser import (
     read_ending,
     unreadable,
 )
-from gradebook.rubrics.prompts.untrusted_text import fold_text, shown_json
 from gradebook.rubrics.text.sentences import Sentence, split_sentences
 
 EXTRACT_VERSION, VERIFY_VERSION = "claims_extract_v1", "claims_verify_v1"
@@ -48,7 +48,7 @@ _MARKS = re.compile(r"[\W_]+")
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Claim of a text. start, stop: place of its words in the text; sentence: number of the sentence there, from 0."""
+    """Claim of a text. start, stop: of its words in the text; sentence: number of the sentence there, from 0."""
 
     sentence: int
     start: int
@@ -70,7 +70,7 @@ class _Reply(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class _Listed(_Reply):
+class _ClaimEntry(_Reply):
     sentence: int
     span: str
     claim: str
@@ -78,17 +78,17 @@ class _Listed(_Reply):
 
 
 class _Claims(_Reply):
-    claims: list[_Listed]
+    claims: list[_ClaimEntry]
 
 
-class _Said(_Reply):
+class _VerdictEntry(_Reply):
     claim: int
     quote: str
     verdict: Literal["supported", "contradicted", "not_in_source", "cannot_tell"]
 
 
 class _Verdicts(_Reply):
-    verdicts: list[_Said]
+    verdicts: list[_VerdictEntry]
 
 
 def _schema(name: str, entries: str, properties: dict[str, Any]) -> dict[str, Any]:
@@ -132,17 +132,19 @@ def windows_of(text: str) -> tuple[Window, ...]:
 def sentence_claims(text: str) -> tuple[Claim, ...]:
     """Each sentence of a text as one claim, for a check without an extraction."""
     return tuple(
-        Claim(number, each.start, each.stop, each.text, each.text, "verifiable")
-        for number, each in enumerate(split_sentences(text))
+        Claim(number, sentence.start, sentence.stop, sentence.text, sentence.text, "verifiable")
+        for number, sentence in enumerate(split_sentences(text))
     )
 
 
 def render_extraction(window: Window) -> Messages:
     """Messages that ask for the claims of a window; sentences are numbered from 1."""
-    shown: dict[str, Any] = {"sentences": {str(place): each.text for place, each in enumerate(window.sentences, 1)}}
+    content: dict[str, Any] = {
+        "sentences": {str(number): sentence.text for number, sentence in enumerate(window.sentences, 1)}
+    }
     if window.before is not None:
-        shown = {"before": window.before, **shown}
-    return _messages(EXTRACT_VERSION, text=shown_json(shown))
+        content = {"before": window.before, **content}
+    return _messages(EXTRACT_VERSION, text=shown_json(content))
 
 
 def read_extraction(text: str | None, finish_reason: str | None, refusal: str | None, window: Window) -> ReadReply:
@@ -160,15 +162,15 @@ def read_extraction(text: str | None, finish_reason: str | None, refusal: str | 
     claims: list[dict[str, Any]] = []
     dropped: list[str] = []
     for listed in reply.claims:
-        place = listed.sentence - 1
-        sentence = window.sentences[place] if 0 <= place < len(window.sentences) else None
+        index = listed.sentence - 1
+        sentence = window.sentences[index] if 0 <= index < len(window.sentences) else None
         is_there = sentence is not None and fold_text(listed.span) and is_quoted([listed.span], sentence.text)
         if sentence is None or not is_there or not fold_text(listed.claim):
             dropped.append(clean_text(listed.span, MOST_CLAIM_LENGTH))
             continue
         claims.append(
             {
-                "sentence": place,
+                "sentence": index,
                 "span": clean_text(listed.span, MOST_CLAIM_LENGTH),
                 "text": clean_text(listed.claim, MOST_CLAIM_LENGTH),
                 "kind": listed.kind,
@@ -181,20 +183,20 @@ def read_extraction(text: str | None, finish_reason: str | None, refusal: str | 
 def claims_of(stored: str, window: Window) -> tuple[tuple[Claim, ...], int]:
     """Claims of a stored extraction, and the number of those that were dropped.
 
-    window: of the text at hand. Another text can share the reply, with the same sentences in other places.
+    window: of the text at hand. Another text can share the reply, with the same sentences at other positions.
     """
     read = json.loads(stored)
-    return tuple(_placed(each, window) for each in read["claims"]), int(read["dropped"])
+    return tuple(_claim_at(claim, window) for claim in read["claims"]), int(read["dropped"])
 
 
-def _placed(stored: dict[str, Any], window: Window) -> Claim:
+def _claim_at(stored: dict[str, Any], window: Window) -> Claim:
     span = stored["span"]
-    place = stored["sentence"] % WINDOW  # the first replies were stored with the number in their text
-    sentence = window.sentences[place]
-    found = sentence.text.find(span)
-    start = sentence.start + max(found, 0)
-    stop = start + len(span) if found >= 0 else sentence.stop
-    return Claim(window.first + place, start, stop, span, stored["text"], stored["kind"])
+    index = stored["sentence"] % WINDOW  # the first replies were stored with the number in their text
+    sentence = window.sentences[index]
+    offset = sentence.text.find(span)
+    start = sentence.start + max(offset, 0)
+    stop = start + len(span) if offset >= 0 else sentence.stop
+    return Claim(window.first + index, start, stop, span, stored["text"], stored["kind"])
 
 
 def _most_claims(window: Window) -> int:
@@ -212,7 +214,7 @@ def verify_schema(*, can_abstain: bool) -> dict[str, Any]:
 
 def render_verification(source: Sequence[str], claims: Sequence[str], *, can_abstain: bool = False) -> Messages:
     """Messages that ask whether a source supports claims; the source comes first, so that endpoints can cache it."""
-    numbered = {str(place): each for place, each in enumerate(claims, 1)}
+    numbered = {str(number): claim for number, claim in enumerate(claims, 1)}
     abstain = ABSTAINING if can_abstain else ""
     return _messages(VERIFY_VERSION, abstain=abstain, source=shown_json(list(source)), claims=shown_json(numbered))
 
@@ -236,38 +238,38 @@ def read_verification(
     reply = parse_reply(text or "", _Verdicts)
     if isinstance(reply, ReadReply):
         return reply
-    numbers = [said.claim for said in reply.verdicts]
+    numbers = [entry.claim for entry in reply.verdicts]
     if sorted(numbers) != list(range(1, claim_count + 1)):
         return unreadable(f"found verdicts on the claims {numbers}, expected one on each of 1 to {claim_count}")
-    if not can_abstain and any(said.verdict == "cannot_tell" for said in reply.verdicts):
+    if not can_abstain and any(entry.verdict == "cannot_tell" for entry in reply.verdicts):
         return unreadable("found the verdict cannot_tell, which was not offered")
     checked = [
-        {"verdict": verdict, "quote": clean_text(said.quote, MOST_CLAIM_LENGTH) if verdict in _QUOTED else ""}
-        for said in sorted(reply.verdicts, key=lambda said: said.claim)
-        for verdict in [_confirmed(said, source)]
+        {"verdict": verdict, "quote": clean_text(entry.quote, MOST_CLAIM_LENGTH) if verdict in _QUOTED else ""}
+        for entry in sorted(reply.verdicts, key=lambda said: said.claim)
+        for verdict in [_confirmed(entry, source)]
     ]
     return ReadReply("scored", rationale=json.dumps(checked, ensure_ascii=False))
 
 
 def verdicts_of(stored: str) -> tuple[CheckedClaim, ...]:
     """Verdicts of a stored verification, in the order of its claims."""
-    return tuple(CheckedClaim(**each) for each in json.loads(stored))
+    return tuple(CheckedClaim(**verdict) for verdict in json.loads(stored))
 
 
-def _confirmed(said: _Said, source: Sequence[str]) -> ClaimVerdict:
-    if said.verdict == "cannot_tell":
+def _confirmed(entry: _VerdictEntry, source: Sequence[str]) -> ClaimVerdict:
+    if entry.verdict == "cannot_tell":
         return "abstained"
-    if said.verdict == "not_in_source":
+    if entry.verdict == "not_in_source":
         return "not_in_source"
-    return said.verdict if any(_is_evidence(said.quote, passage) for passage in source) else "unverified"
+    return entry.verdict if any(_is_evidence(entry.quote, passage) for passage in source) else "unverified"
 
 
 def _is_evidence(quote: str, passage: str) -> bool:
-    """Whether a quote stands in a passage and says something: marks and blanks in a row count as one."""
+    """Whether a quote is in a passage and long enough to be evidence: marks and blanks in a row count as one."""
     words = quoted_words(quote, passage)
-    said = "" if words is None else _MARKS.sub(" ", words).strip()
-    width = sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in said)
-    return width >= LEAST_QUOTE or (said != "" and words == fold_text(passage))
+    plain = "" if words is None else _MARKS.sub(" ", words).strip()
+    width = sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in plain)
+    return width >= LEAST_QUOTE or (plain != "" and words == fold_text(passage))
 
 
 def claims_key(judge_digest: str, version: str, messages: Messages, replicate: int = 0) -> str:
@@ -295,8 +297,8 @@ def _path(version: str) -> Path:
 def _messages(version: str, **slots: str) -> Messages:
     """Messages of a prompt file. Slots are filled from the left, so that no content can act on a later one."""
     system, rest = _template(version)
-    parts: list[str] = []
+    pieces: list[str] = []
     for name, value in slots.items():
         before, _, rest = rest.partition(f"{{{name}}}")
-        parts += [before, value]
-    return [{"role": "system", "content": system}, {"role": "user", "content": "".join([*parts, rest])}]
+        pieces += [before, value]
+    return [{"role": "system", "content": system}, {"role": "user", "content": "".join([*pieces, rest])}]

@@ -11,13 +11,13 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from gradebook.rubrics.model.arrays import Floats
+from gradebook.rubrics.statistics.arrays import Floats
 
 Aggregate = Literal["mean", "median", "majority", "all"]
 AGGREGATES: tuple[Aggregate, ...] = get_args(Aggregate)
 NO_MAJORITY = "no_majority"
 
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
@@ -26,7 +26,7 @@ class Opinions:
     """Opinions on some outputs for one criterion. The first three: (output, opinion)."""
 
     is_wanted: Flags  # whether such an opinion was requested; sampled outputs have more
-    level_places: Places  # index of the level among the criterion's, from 0, the worst; -1 for none
+    level_places: Indices  # index of the level among the criterion's, from 0, the worst; -1 for none
     scores: Floats  # 0..1, NaN without a level
     probabilities: Floats | None = None  # (output, opinion, level); None: each is certain of its level
 
@@ -40,14 +40,14 @@ class Opinions:
 class Combined:
     """Verdicts on some outputs. All arrays: (output,), shares: (output, level)."""
 
-    level_places: Places  # -1 if unscored
+    level_places: Indices  # -1 if unscored
     scores: Floats  # NaN if unscored
     shares: Floats  # share of each level among all opinions that gave one; NaN if none did
-    speakers: Places  # first opinion with the verdict's level, -1 if unscored
+    speakers: Indices  # first opinion with the verdict's level, -1 if unscored
     is_split: Flags  # no level has a majority, though enough opinions have one
 
 
-def combine_opinions(opinions: Opinions, judges: Places, aggregate: Aggregate, level_count: int) -> Combined:
+def combine_opinions(opinions: Opinions, judges: Indices, aggregate: Aggregate, level_count: int) -> Combined:
     """Combine the opinions on each output into one verdict.
 
     judges: (opinion,), judge of each. Replicates of a judge are combined by their mean first, then the judges by
@@ -59,47 +59,82 @@ def combine_opinions(opinions: Opinions, judges: Places, aggregate: Aggregate, l
     if len(by_judge) == 1:
         combined, is_split = _merge(opinions, "mean", level_count)
     else:
-        merged = [_merge(own, "mean", level_count)[0] for own in by_judge]
-        wanted = np.stack([own.is_wanted.any(axis=1) for own in by_judge], axis=1)
-        places, scores = (np.concatenate([getattr(one, name) for one in merged], axis=1) for name in _MERGED)
-        combined, is_split = _merge(Opinions(wanted, places, scores), aggregate, level_count)
+        merged = [_merge(judge_opinions, "mean", level_count)[0] for judge_opinions in by_judge]
+        wanted = np.stack([judge_opinions.is_wanted.any(axis=1) for judge_opinions in by_judge], axis=1)
+        level_indices, scores = (np.concatenate([getattr(one, name) for one in merged], axis=1) for name in _MERGED)
+        combined, is_split = _merge(Opinions(wanted, level_indices, scores), aggregate, level_count)
     level_places, scores = combined.level_places[:, 0], combined.scores[:, 0]
     has_level = (opinions.level_places == level_places[:, None]) & opinions.is_scored & (level_places >= 0)[:, None]
     speakers = np.where(has_level.any(axis=1), has_level.argmax(axis=1), -1)
-    return Combined(level_places, scores, _level_shares(opinions, level_count), speakers, is_split)
+    return Combined(level_places, scores, level_shares(opinions, level_count), speakers, is_split)
 
 
 def find_unsure(
-    opinions: Opinions, level_count: int, *, share_below: float | None, is_disagreement: bool, is_unscored: bool
+    opinions: Opinions,
+    level_count: int,
+    *,
+    share_below: float | None = None,
+    margin_below: float | None = None,
+    entropy_above: float | None = None,
+    is_disagreement: bool = False,
+    is_unscored: bool = False,
 ) -> Flags:
     """Whether one judge's opinions on each output are inconclusive: (output,).
 
-    share_below: the most probable level (of its distribution, or of its replicates) has less than this share;
-    is_disagreement: two of its replicates gave different levels; is_unscored: it gave no level.
+    share_below, margin_below, entropy_above: of the shares of the levels (of its distribution, or of its replicates),
+    as `measure_doubt`; is_disagreement: two of its replicates gave different levels; is_unscored: it gave no level.
     """
     combined, _ = _merge(opinions, "mean", level_count)
     has_none = combined.level_places[:, 0] < 0
     is_unsure = has_none if is_unscored else np.zeros_like(has_none)
     if is_disagreement:
-        places = opinions.level_places
-        lowest = np.where(opinions.is_scored, places, level_count).min(axis=1)
-        is_unsure = is_unsure | (np.where(opinions.is_scored, places, lowest[:, None]) > lowest[:, None]).any(axis=1)
-    if share_below is not None:
-        largest = np.where(has_none, np.inf, _level_shares(opinions, level_count).max(axis=1))
-        is_unsure = is_unsure | (largest < share_below)
+        level_indices = opinions.level_places
+        lowest = np.where(opinions.is_scored, level_indices, level_count).min(axis=1)
+        is_unsure = is_unsure | (np.where(opinions.is_scored, level_indices, lowest[:, None]) > lowest[:, None]).any(
+            axis=1
+        )
+    if share_below is None and margin_below is None and entropy_above is None:
+        return is_unsure
+    doubt = measure_doubt(level_shares(opinions, level_count))
+    for is_met in (
+        doubt.share < (-np.inf if share_below is None else share_below),
+        doubt.margin < (-np.inf if margin_below is None else margin_below),
+        doubt.entropy > (np.inf if entropy_above is None else entropy_above),
+    ):
+        is_unsure = is_unsure | (is_met & ~has_none)
     return is_unsure
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """How sure distributions over levels are: (output,) each, NaN without one.
+
+    share: of the most probable level; margin: how far it is above the next one; entropy: in bits, 0 where one level has
+    all.
+    """
+
+    share: Floats
+    margin: Floats
+    entropy: Floats
+
+
+def measure_doubt(shares: Floats) -> Doubt:
+    """Measure distributions. shares: (output, level), each row with sum 1, or NaN."""
+    ranked = np.sort(np.column_stack([shares, np.zeros(len(shares))]), axis=1)
+    logs = np.log2(np.where(shares > 0, shares, 1.0))
+    return Doubt(ranked[:, -1], ranked[:, -1] - ranked[:, -2], -(shares * logs).sum(axis=1))
 
 
 def commonest_reason(reasons: Sequence[str | None]) -> str:
     """Most frequent reason of the opinions without a level, the first on ties; if the wording differs, the first
     wording.
     """
-    given = [reason for reason in reasons if reason]
-    kinds = Counter(reason.partition(":")[0] for reason in given)
+    present = [reason for reason in reasons if reason]
+    kinds = Counter(reason.partition(":")[0] for reason in present)
     if not kinds:
         return NO_MAJORITY
     commonest = kinds.most_common(1)[0][0]
-    return next(reason for reason in given if reason.partition(":")[0] == commonest)
+    return next(reason for reason in present if reason.partition(":")[0] == commonest)
 
 
 _MERGED = ("level_places", "scores")
@@ -116,28 +151,28 @@ def _merge(opinions: Opinions, aggregate: Aggregate, level_count: int) -> tuple[
     is_enough = (scored_count > 0) & (2 * scored_count >= wanted_count)
     is_split = np.zeros_like(is_enough)
     if aggregate == "majority":
-        places, scores, is_major = _majority(opinions, wanted_count, level_count)
+        level_indices, scores, is_major = _majority(opinions, wanted_count, level_count)
         is_split = is_enough & ~is_major
         is_enough = is_enough & is_major
     elif aggregate == "all":
-        places = np.where(is_scored, opinions.level_places, level_count).min(axis=1)
+        level_indices = np.where(is_scored, opinions.level_places, level_count).min(axis=1)
         scores = np.where(is_scored, opinions.scores, np.inf).min(axis=1)
     else:
-        places = _lower_median(np.where(is_scored, opinions.level_places, level_count), scored_count)
+        level_indices = _lower_median(np.where(is_scored, opinions.level_places, level_count), scored_count)
         scores = _mean(opinions.scores, is_scored) if aggregate == "mean" else _median(opinions.scores, is_scored)
     merged = Opinions(
         (wanted_count > 0)[:, None],
-        np.where(is_enough, places, -1)[:, None],
+        np.where(is_enough, level_indices, -1)[:, None],
         np.where(is_enough, scores, np.nan)[:, None],
     )
     return merged, is_split
 
 
-def _majority(opinions: Opinions, wanted_count: Places, level_count: int) -> tuple[Places, Floats, Flags]:
+def _majority(opinions: Opinions, wanted_count: Indices, level_count: int) -> tuple[Indices, Floats, Flags]:
     counts = _one_hot(opinions, level_count).sum(axis=1)
-    places = counts.argmax(axis=1)
-    has_level = opinions.is_scored & (opinions.level_places == places[:, None])
-    return places, _mean(opinions.scores, has_level), 2 * counts.max(axis=1) > wanted_count
+    level_indices = counts.argmax(axis=1)
+    has_level = opinions.is_scored & (opinions.level_places == level_indices[:, None])
+    return level_indices, _mean(opinions.scores, has_level), 2 * counts.max(axis=1) > wanted_count
 
 
 def _one_hot(opinions: Opinions, level_count: int) -> Floats:
@@ -146,7 +181,8 @@ def _one_hot(opinions: Opinions, level_count: int) -> Floats:
     return np.where(is_level & opinions.is_scored[:, :, None], 1.0, 0.0)
 
 
-def _level_shares(opinions: Opinions, level_count: int) -> Floats:
+def level_shares(opinions: Opinions, level_count: int) -> Floats:
+    """Share of each level among the opinions on an output that gave one: (output, level), NaN where none did."""
     is_scored = opinions.is_scored
     one_each = _one_hot(opinions, level_count)
     if opinions.probabilities is not None:
@@ -169,8 +205,8 @@ def _median(values: Floats, is_counted: Flags) -> Floats:
     return medians
 
 
-def _lower_median(places: Places, counts: Places) -> Places:
-    """Middle index, for an even number the lower of the two. places: values that do not count are the largest."""
-    ordered = np.sort(places, axis=1)
-    lower: Places = ordered[np.arange(len(places)), np.maximum(counts - 1, 0) // 2]
+def _lower_median(level_indices: Indices, counts: Indices) -> Indices:
+    """Middle index, for an even number the lower one. level_indices: values that do not count are the largest."""
+    ordered = np.sort(level_indices, axis=1)
+    lower: Indices = ordered[np.arange(len(level_indices)), np.maximum(counts - 1, 0) // 2]
     return lower

@@ -13,10 +13,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from gradebook.rubrics.model.digests import digest_of
+from gradebook.rubrics.model.json_values import digest_of, drop_none
 from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.prompt import Case, case_shown
+from gradebook.rubrics.prompts.prompt_text import shown_json
 from gradebook.rubrics.prompts.reply_parser import (
     ReadReply,
     TokenChoices,
@@ -25,7 +26,6 @@ from gradebook.rubrics.prompts.reply_parser import (
     read_ending,
     unreadable,
 )
-from gradebook.rubrics.prompts.untrusted_text import shown_json
 
 FEEDBACK_PROMPT_VERSION = "feedback_v1"
 FEEDBACK_CRITERION_ID = "(feedback)"  # used in the ledger instead of a criterion id
@@ -41,7 +41,7 @@ FEEDBACK_REPLY_SCHEMA: dict[str, Any] = {
 }
 MOST_CRITERIA_SHOWN = 20  # of a group: rows may have thousands of per-case criteria
 MOST_REASONS_SHOWN = 3
-_USUAL_WORDS = "x" * 160  # usual length of a rationale
+_USUAL_RATIONALE = "x" * 160  # usual length of a rationale
 _PROMPT_PATH = Path(__file__).parent / "texts" / f"{FEEDBACK_PROMPT_VERSION}.txt"
 _OUTPUT_MARK, _SYSTEM_MARK, _GROUP_MARK = "=== output ===\n", "=== system ===\n", "=== group ===\n"
 _SCORE_TOLERANCE = 1e-9  # maximum error of a float sum
@@ -69,7 +69,7 @@ class GroupCriterion:
     mean: float | None
     scored_count: int
     unscored_count: int
-    reasons: tuple[tuple[str, int], ...] = ()  # (words, outputs), most frequent first
+    reasons: tuple[tuple[str, int], ...] = ()  # (reason, outputs), most frequent first
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,22 +123,22 @@ def feedback_prompt_digest() -> str:
 def render_output_feedback(case: Case, verdicts: Sequence[ShownVerdict], is_passed: bool | None) -> Messages:
     """Write the messages that ask for feedback on one output: instructions, then the case, then its verdicts."""
     template = _template()
-    shown = {"passed": is_passed, "criteria": [_verdict_shown(verdict) for verdict in verdicts]}
-    user = (template.before_case, shown_json(case_shown(case)), template.before_verdicts, shown_json(shown))
+    content = {"passed": is_passed, "criteria": [_verdict_shown(verdict) for verdict in verdicts]}
+    user = (template.before_case, shown_json(case_shown(case)), template.before_verdicts, shown_json(content))
     return _messages(template.output_system, "".join(user))
 
 
 def render_group_feedback(group: GroupVerdicts) -> Messages:
     """Write the messages that ask for feedback on the outputs of one model and checkpoint; neither is named."""
     template = _template()
-    shown = {
+    content = {
         "output_count": group.output_count,
         "passed_count": group.passed_count,
         "failed_count": group.failed_count,
         "not_known_count": group.output_count - group.passed_count - group.failed_count,
-        "criteria": [_criterion_shown(part) for part in group.criteria],
+        "criteria": [_criterion_shown(criterion) for criterion in group.criteria],
     }
-    return _messages(template.group_system, template.before_group + shown_json(shown))
+    return _messages(template.group_system, template.before_group + shown_json(content))
 
 
 def show_verdicts(
@@ -148,16 +148,16 @@ def show_verdicts(
 
     rows: as stored in the verdicts table; own: per-case criteria, by output and criterion.
     """
-    places = {criterion.id: place for place, criterion in enumerate(rubric.criteria)}
+    positions = {criterion.id: position for position, criterion in enumerate(rubric.criteria)}
     verdicts: dict[str, list[ShownVerdict]] = {}
     for row in rows:
         output_id, criterion_id = row["output_id"], row["criterion_id"]
-        is_of_rubric = criterion_id in places
-        criterion = rubric.criteria[places[criterion_id]] if is_of_rubric else own[output_id, criterion_id]
+        is_of_rubric = criterion_id in positions
+        criterion = rubric.criteria[positions[criterion_id]] if is_of_rubric else own[output_id, criterion_id]
         fields = (row[name] for name in ("level_id", "score", "reason", "rationale", "evidence"))
         verdicts.setdefault(output_id, []).append(ShownVerdict(criterion, *fields))
     for of_output in verdicts.values():
-        of_output.sort(key=lambda verdict: (places.get(verdict.criterion.id, len(places)), verdict.criterion.id))
+        of_output.sort(key=lambda verdict: (positions.get(verdict.criterion.id, len(positions)), verdict.criterion.id))
     return verdicts
 
 
@@ -187,14 +187,14 @@ def usual_byte_counts(criteria: Sequence[Criterion]) -> tuple[int, int]:
     """Bytes of a request about an output, without its case, and of one about a group, with rationales of usual
     length.
     """
-    verdicts = [ShownVerdict(c, c.ranked_levels[0].id, 0.0, rationale=_USUAL_WORDS) for c in criteria]
-    reasons = ((_USUAL_WORDS, 1),) * MOST_REASONS_SHOWN
-    parts = tuple(GroupCriterion(c, 0.0, 1, 0, reasons) for c in criteria[:MOST_CRITERIA_SHOWN])
+    verdicts = [ShownVerdict(c, c.ranked_levels[0].id, 0.0, rationale=_USUAL_RATIONALE) for c in criteria]
+    reasons = ((_USUAL_RATIONALE, 1),) * MOST_REASONS_SHOWN
+    group_criteria = tuple(GroupCriterion(c, 0.0, 1, 0, reasons) for c in criteria[:MOST_CRITERIA_SHOWN])
     requests = (
         render_output_feedback(Case(None, ""), verdicts, None),
-        render_group_feedback(GroupVerdicts(1, 0, 0, parts)),
+        render_group_feedback(GroupVerdicts(1, 0, 0, group_criteria)),
     )
-    output_bytes, group_bytes = (sum(len(part["content"].encode()) for part in messages) for messages in requests)
+    output_bytes, group_bytes = (sum(len(message["content"].encode()) for message in messages) for messages in requests)
     return output_bytes, group_bytes
 
 
@@ -207,27 +207,27 @@ def _verdict_shown(verdict: ShownVerdict) -> dict[str, Any]:
     question = {"question": criterion.description, "kind": _kind(criterion)}
     if score is None:
         return question | {"unscored": verdict.reason or "no reason is known"}
-    reached = {level.id: level for level in criterion.ranked_levels}.get(verdict.level_id or "")
-    return question | _given(
+    level = {level.id: level for level in criterion.ranked_levels}.get(verdict.level_id or "")
+    return question | drop_none(
         {
-            "level": _words(reached) if reached else verdict.level_id,
+            "level": _level_text(level) if level else verdict.level_id,
             "score": round(score, 4),
             "met": _is_met(criterion, score),
-            "next_level": _next_level_words(criterion, score),
+            "next_level": _next_level_text(criterion, score),
             "rationale": verdict.rationale,
             "evidence": verdict.evidence,
         }
     )
 
 
-def _criterion_shown(part: GroupCriterion) -> dict[str, Any]:
+def _criterion_shown(group_criterion: GroupCriterion) -> dict[str, Any]:
     return {
-        "question": part.criterion.description,
-        "kind": _kind(part.criterion),
-        "score": part.mean,
-        "scored_count": part.scored_count,
-        "unscored_count": part.unscored_count,
-        "reasons": [{"reason": words, "count": count} for words, count in part.reasons],
+        "question": group_criterion.criterion.description,
+        "kind": _kind(group_criterion.criterion),
+        "score": group_criterion.mean,
+        "scored_count": group_criterion.scored_count,
+        "unscored_count": group_criterion.unscored_count,
+        "reasons": [{"reason": reason, "count": count} for reason, count in group_criterion.reasons],
     }
 
 
@@ -252,20 +252,16 @@ def _is_met(criterion: Criterion, score: float) -> bool | None:
     return None if mark is None else score >= mark - _SCORE_TOLERANCE
 
 
-def _next_level_words(criterion: Criterion, score: float) -> str | None:
+def _next_level_text(criterion: Criterion, score: float) -> str | None:
     """Nearest better level; None at the best."""
     levels = criterion.ranked_levels
     if _is_penalty(criterion):
         better = [level for level in reversed(levels) if level.score < score - _SCORE_TOLERANCE]
     else:
         better = [level for level in levels if level.score > score + _SCORE_TOLERANCE]
-    return _words(better[0], *better[0].indicators) if better else None
+    return _level_text(better[0], *better[0].indicators) if better else None
 
 
-def _words(level: Level, *indicators: str) -> str:
+def _level_text(level: Level, *indicators: str) -> str:
     name = ": ".join(text for text in (level.label, level.description) if text) or level.id
     return f"{name} ({'; '.join(indicators)})" if indicators else name
-
-
-def _given(shown: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in shown.items() if value is not None}

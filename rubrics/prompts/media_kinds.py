@@ -61,7 +61,7 @@ class UnreadableMedia(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class KnownKind:
+class DetectedKind:
     """Kind of some bytes. most_tokens: upper bound of the cost, in text tokens; usual_tokens: expected cost."""
 
     kind: Kind
@@ -70,18 +70,18 @@ class KnownKind:
     usual_tokens: int
 
 
-def know_kind(content: bytes, expected: Kind | None) -> KnownKind:
+def detect_kind(content: bytes, expected: Kind | None) -> DetectedKind:
     """Check the format of some bytes. expected: None for either kind. Raises `UnreadableMedia`."""
-    form = name_bytes(content)
+    form = format_name(content)
     kind = next((kind for kind, forms in FORMS.items() if form in forms), None)
     if kind is None or expected not in (None, kind):
         raise UnreadableMedia(f"found {form}, expected {_EXPECTED[expected]}")
     if kind == "image":
-        return KnownKind(kind, form, most_image_tokens(image_size(content, form)), USUAL_IMAGE_TOKENS)
+        return DetectedKind(kind, form, most_image_tokens(image_size(content, form)), USUAL_IMAGE_TOKENS)
     duration_s = _duration_s(content, form)
     longest_s = max(duration_s, len(content) / FEWEST_BYTES_A_SECOND if form == "MP3" else 0)
     most_tokens = math.ceil(longest_s + 1) * MOST_SOUND_TOKENS * SOUND_PRICE_FACTOR
-    return KnownKind(kind, form, most_tokens, math.ceil(duration_s) * USUAL_SOUND_TOKENS)
+    return DetectedKind(kind, form, most_tokens, math.ceil(duration_s) * USUAL_SOUND_TOKENS)
 
 
 def _duration_s(content: bytes, form: str) -> float:
@@ -97,7 +97,7 @@ def _duration_s(content: bytes, form: str) -> float:
         raise UnreadableMedia(f"found a broken {form}, expected {_EXPECTED['audio']}: {error}") from None
 
 
-def name_bytes(content: bytes) -> str:
+def format_name(content: bytes) -> str:
     """Name a file's format by its first bytes, for a message; one of FORMS if endpoints accept it."""
     if not content:
         return "an empty file"
@@ -105,10 +105,10 @@ def name_bytes(content: bytes) -> str:
         return _RIFF.get(content[8:12], "RIFF")
     if content[4:8] == b"ftyp":
         return "an image or a video in a box (HEIC, AVIF, MP4)"
-    known = next((name for mark, name in _MARKS if content.startswith(mark)), None)
+    form = next((name for mark, name in _MARKS if content.startswith(mark)), None)
     # The first eleven bits of a frame of MPEG audio, then a version that exists, and layer III.
     is_frame = len(content) > 1 and content[0] == 0xFF and content[1] & 0xE6 == 0xE2 and content[1] & 0x18 != 0x08
-    return known or ("MP3" if is_frame else _name_text(content))
+    return form or ("MP3" if is_frame else _name_text(content))
 
 
 def _name_text(content: bytes) -> str:
@@ -171,17 +171,17 @@ def _jpeg_size(content: bytes) -> tuple[int, int] | None:
 
 
 def _jpeg_segments(content: bytes) -> Iterator[tuple[int, int]]:
-    """Markers of a JPEG file up to the image data, each with the place of its segment's length."""
-    place = 2
-    while place + 4 <= len(content) and content[place] == 0xFF:
-        marker = content[place + 1]
+    """Markers of a JPEG file up to the image data, each with the position of its segment's length."""
+    position = 2
+    while position + 4 <= len(content) and content[position] == 0xFF:
+        marker = content[position + 1]
         if marker == 0xFF:  # padding
-            place += 1
+            position += 1
         elif marker in _JPEG_ALONE:
-            place += 2
+            position += 2
         else:
-            yield marker, place + 2
-            place += 2 + max(2, int.from_bytes(content[place + 2 : place + 4]))
+            yield marker, position + 2
+            position += 2 + max(2, int.from_bytes(content[position + 2 : position + 4]))
 
 
 _SIZES = {"PNG": _png_size, "GIF": _gif_size, "WebP": _webp_size, "JPEG": _jpeg_size}

@@ -1,30 +1,21 @@
 """Question which of two answers to a case is better: its messages, its key and its reply.
 
-It is asked in both orders, each under a key of its own. The list of outcomes reads the same in both, so that nothing
-but the order of the answers changes; a level is always that of the judged output beside the other answer.
+The question is asked in both orders, each under a key of its own. The list of outcomes reads the same in both, so that
+nothing but the order of the answers changes. A level always refers to the judged output, compared with the other
+answer.
 """
 
 import json
-from typing import Any
 
-from gradebook.rubrics.model.digests import digest_of
+from gradebook.rubrics.model.json_values import digest_of, drop_none
 from gradebook.rubrics.model.levels import BETTER, SAME, WORSE
 from gradebook.rubrics.model.methods import PreferenceMethod
 from gradebook.rubrics.model.rubric import Criterion
-from gradebook.rubrics.prompts.labels import draw_labels, shuffle_labels
 from gradebook.rubrics.prompts.prompt import Case, Labels, Messages, case_digest, case_shown, case_text
-from gradebook.rubrics.prompts.templates import file_digest, read_sections
-from gradebook.rubrics.prompts.untrusted_text import shown_json
+from gradebook.rubrics.prompts.prompt_text import draw_labels, file_digest, read_sections, shown_json, shuffle_labels
 
 PREFERENCE_VERSION = "preference_v1"
 _OUTCOMES = ("`first` is better", "neither is better", "`second` is better")
-
-
-def preference_method(criterion: Criterion) -> PreferenceMethod:
-    """Its method. Raises `TypeError` for another one."""
-    if not isinstance(criterion.method, PreferenceMethod):
-        raise TypeError(f"{criterion.id}: found the method {criterion.method.type}, expected preference")
-    return criterion.method
 
 
 def preference_key(
@@ -32,15 +23,15 @@ def preference_key(
 ) -> str:
     """Key under which one order of the question is paid for once, 32 hex digits. is_swapped: the other answer first.
 
-    The name of the other answer's model is no part of it: the judge is not told.
+    The name of the other answer's model is no part of it: the judge does not see it.
     """
-    method = preference_method(criterion)
-    asked = digest_of(
+    method = criterion.method_as(PreferenceMethod)
+    question_digest = digest_of(
         json.dumps([criterion.description, criterion.name, method.guidance, method.max_tokens], ensure_ascii=False)
     )
-    parts = (judge_digest, file_digest(PREFERENCE_VERSION), asked, case_digest(case), digest_of(other))
-    again = (str(replicate),) if replicate else ()
-    return digest_of("|".join(("preference", *parts, "second" if is_swapped else "first", *again)))
+    digests = (judge_digest, file_digest(PREFERENCE_VERSION), question_digest, case_digest(case), digest_of(other))
+    repeat = (str(replicate),) if replicate else ()
+    return digest_of("|".join(("preference", *digests, "second" if is_swapped else "first", *repeat)))
 
 
 def preference_labels(case: Case, other: str, key: str, *, is_swapped: bool) -> Labels:
@@ -54,16 +45,15 @@ def render_preference(case: Case, other: str, criterion: Criterion, labels: Labe
     """Messages of the question in one order. case: of the output; other: the answer it is compared with."""
     sections = read_sections(PREFERENCE_VERSION)
     answers = (other, case.output) if is_swapped else (case.output, other)
-    shown = case_shown(case)
-    del shown["output"]
-    shown |= dict(zip(("first", "second"), answers, strict=True))
-    outcomes = [{"label": label, "meaning": words} for label, words in zip(labels, _OUTCOMES, strict=True)]
-    named: dict[str, Any] = {"name": criterion.name, "question": criterion.description}
-    named |= {"guidance": preference_method(criterion).guidance, "levels": outcomes}
-    asked = {name: value for name, value in named.items() if value is not None}
+    content = case_shown(case)
+    del content["output"]
+    content |= dict(zip(("first", "second"), answers, strict=True))
+    outcomes = [{"label": label, "meaning": meaning} for label, meaning in zip(labels, _OUTCOMES, strict=True)]
+    guidance = criterion.method_as(PreferenceMethod).guidance
+    question = {"name": criterion.name, "question": criterion.description, "guidance": guidance, "levels": outcomes}
     before_case, _, rest = sections["user"].partition("{case}")
     before_criterion, _, after = rest.partition("{criterion}")
-    user = "".join((before_case, shown_json(shown), before_criterion, shown_json(asked), after))
+    user = "".join((before_case, shown_json(content), before_criterion, shown_json(drop_none(question)), after))
     return [{"role": "system", "content": sections["system"]}, {"role": "user", "content": user}]
 
 

@@ -3,27 +3,35 @@
 The order is instructions, case and output, criterion: the longest shared part comes first, so that endpoints with
 prefix caching read it once for all criteria. The judged text is JSON-encoded, so it cannot close a delimiter, and
 levels have labels whose meaning cannot be known beforehand.
+
+A repair request after an unusable reply has the same messages, the reply, and its fault.
 """
 
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import JudgeSettingsError
+from gradebook.rubrics.model.json_values import digest_of, drop_none
 from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.methods import JudgeMethod, Sees
+from gradebook.rubrics.model.outputs import read_field
 from gradebook.rubrics.model.own_templates import TemplateFault, render_template
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.chat import CHAT_VERSION, read_chat, shown_prompt
-from gradebook.rubrics.prompts.labels import draw_labels, shuffle_labels
-from gradebook.rubrics.prompts.media import media_digest
+from gradebook.rubrics.prompts.media import Medium, media_digest
 from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
-from gradebook.rubrics.prompts.media_parts import Medium
-from gradebook.rubrics.prompts.templates import file_digest, read_sections
+from gradebook.rubrics.prompts.prompt_text import (
+    draw_labels,
+    file_digest,
+    inert_text,
+    read_sections,
+    shown_json,
+    shuffle_labels,
+)
+from gradebook.rubrics.prompts.reply_parser import ReadReply
 from gradebook.rubrics.prompts.trajectory import Trajectory
-from gradebook.rubrics.prompts.untrusted_text import shown_json
 
 JUDGE_PROMPT_VERSION = "judge_v2"
 MOST_LETTERED_LEVELS = 20  # maximum number of log-probabilities that endpoints return per token
@@ -35,6 +43,13 @@ _UNABLE = "It can't be judged: what is shown does not let anyone answer the ques
 
 Messages = list[dict[str, Any]]
 Labels = dict[str, str | None]  # label -> level id, None for "can't be judged"
+
+
+class View(NamedTuple):
+    """Part of a case that a judge is shown. field: path of the part that is shown as the output; "": all of it."""
+
+    sees: Sees = "answer"
+    field: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +71,21 @@ class Case:
     trajectory: Trajectory | None = None
     sees: Sees = "answer"
 
-    def seen(self, sees: Sees) -> "Case":
-        """The case as a criterion wants it shown; it can't be without the steps."""
-        if sees == "answer":
-            return self
-        return replace(self, sees=sees, media_fault=self.media_fault or (NO_STEPS if self.trajectory is None else None))
+    def seen(self, view: View) -> "Case":
+        """Case as a criterion shows it. `media_fault` is set if the steps or the field are missing."""
+        sees, field = view
+        case = self
+        if sees != "answer":
+            no_steps = NO_STEPS if self.trajectory is None else None
+            case = replace(self, sees=sees, media_fault=self.media_fault or no_steps)
+        if field:
+            text, no_field = read_field(self.output, field)
+            media = tuple(
+                medium for medium in self.media if medium.place != "output" or medium.placeholder in (text or "")
+            )
+            fault = case.media_fault or no_field
+            case = replace(case, output=text or "", media=media, media_fault=fault)
+        return case
 
     @property
     def steps(self) -> Trajectory | None:
@@ -89,8 +114,8 @@ class Case:
 def passages_of(column: str, value: str | Sequence[str] | None) -> tuple[str, ...]:
     """Texts of a value of `context`, `reference` or `prompt` that are not blank; of a chat one a message."""
     if column == "prompt" and isinstance(value, str):
-        shown = shown_prompt(value)
-        value = [*map(_message_text, shown)] if isinstance(shown, list) else shown
+        messages = shown_prompt(value)
+        value = [*map(_message_text, messages)] if isinstance(messages, list) else messages
     texts = [value] if isinstance(value, str) else value or ()
     return tuple(text for text in texts if text.strip())
 
@@ -133,7 +158,7 @@ DEFAULT_STYLE = PromptStyle()
 
 
 def prompt_digest(style: PromptStyle = DEFAULT_STYLE, sees: Sees = "answer") -> str:
-    """Digest of the prompt file of a style, with what is said of steps where these are shown; 32 hex digits."""
+    """Digest of the prompt file of a style, with the text about steps where these are shown; 32 hex digits."""
     digest = seeing_digest(style.prompt_name, sees)
     if not style.flaws_first:
         return digest
@@ -141,21 +166,22 @@ def prompt_digest(style: PromptStyle = DEFAULT_STYLE, sees: Sees = "answer") -> 
 
 
 def seeing_digest(prompt_name: str, sees: Sees) -> str:
-    """Digest of a prompt file, with what is said of steps where these are shown; 32 hex digits."""
+    """Digest of a prompt file, with the text about steps where these are shown; 32 hex digits."""
     if sees == "answer":
         return file_digest(prompt_name)
     both = f"{file_digest(prompt_name)}|{sees}|{file_digest(STEPS_PROMPT)}"
     return digest_of(both)
 
 
-def sees_of(criterion: Criterion) -> Sees:
-    """View of a criterion: answer, trajectory or steps."""
-    return _method_of(criterion).sees
+def view_of(criterion: Criterion) -> View:
+    """View of a criterion: answer, trajectory or steps, and of the answer all or a field."""
+    method = _method_of(criterion)
+    return View(method.sees, method.field or "")
 
 
-def view_of(criterion: Criterion) -> tuple[bool, Sees]:
-    """View of a criterion's judge: whether it hears the row's sound, and what it is shown."""
-    return criterion.hears_audio, sees_of(criterion)
+def audio_and_view(criterion: Criterion) -> tuple[bool, View]:
+    """Whether a criterion's judge hears the row's sound, and what it is shown."""
+    return criterion.hears_audio, view_of(criterion)
 
 
 def label_of(
@@ -200,8 +226,8 @@ def render_messages(
     if one cannot be shown.
     """
     drawn = label_of(criterion, request_key, case, style) if labels is None else labels
-    shown = show_criterion(criterion, drawn, style)
-    return fill_prompt(style.prompt_name, case, shown, style, template_of(criterion))
+    question = show_criterion(criterion, drawn, style)
+    return fill_prompt(style.prompt_name, case, question, style, template_of(criterion))
 
 
 def template_of(criterion: Criterion) -> str | None:
@@ -233,34 +259,33 @@ def fill_prompt(
     system = sections["system"].replace("{first}", first).replace("{last}", last).replace("{steps}", steps)
     before_case, _, rest = sections["user"].partition("{case}")
     before_criterion, _, after = rest.partition("{criterion}")
-    asked = "".join((before_criterion, shown_json(shown), after))
+    question_text = "".join((before_criterion, shown_json(shown), after))
     if case.steps is not None:
-        about = read_sections(STEPS_PROMPT)["steps" if case.sees == "steps" else "system"]
-        first_part, case_part, *others = system.split("\n\n")
-        system = "\n\n".join((first_part, case_part, about, *others))
+        steps_note = read_sections(STEPS_PROMPT)["steps" if case.sees == "steps" else "system"]
+        first_part, case_part, *paragraphs = system.split("\n\n")
+        system = "\n\n".join((first_part, case_part, steps_note, *paragraphs))
     if template is not None:
-        first_part, _, *others = system.split("\n\n")
-        system = "\n\n".join((first_part, read_sections(TEMPLATE_PROMPT)["system"], *others))
-    laid_out = _case_json(case) if template is None else _laid_out(case, template)
-    user = _user_content(before_case + laid_out, asked, case)
+        first_part, _, *paragraphs = system.split("\n\n")
+        system = "\n\n".join((first_part, read_sections(TEMPLATE_PROMPT)["system"], *paragraphs))
+    user = case_content(before_case, question_text, case, template)
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 
-def _user_content(shown: str, asked: str, case: Case) -> str | list[dict[str, Any]]:
-    """Case, its images and sounds, then the question; a single text if there are no media."""
+def case_content(before: str, after: str, case: Case, template: str | None = None) -> str | list[dict[str, Any]]:
+    """Text, case, its images and sounds, then a text; a single text if there are no media.
+
+    Raises `UnreadableMedia` if an image or sound can't be shown, and if a template does not fit the case.
+    """
+    content = before + (shown_json(case_shown(case)) if template is None else _fill_template(case, template))
     if case.media_fault is not None:
         raise UnreadableMedia(case.media_fault)
     if not case.media:
-        return shown + asked
-    texts = [{"type": "text", "text": text} for text in (shown, asked.lstrip("\n"))]
-    return [texts[0], *(part for medium in case.media for part in medium.parts), texts[1]]
+        return content + after
+    texts = [{"type": "text", "text": text} for text in (content, after.lstrip("\n")) if text]
+    return [texts[0], *(part for medium in case.media for part in medium.parts), *texts[1:]]
 
 
-def _case_json(case: Case) -> str:
-    return shown_json(case_shown(case))
-
-
-def _laid_out(case: Case, template: str) -> str:
+def _fill_template(case: Case, template: str) -> str:
     """Case by a template: its values, and those of an output that is a JSON object by their keys."""
     try:
         content = json.loads(case.output)
@@ -282,18 +307,18 @@ def case_shown(case: Case) -> dict[str, Any]:
         "steps": list(case.steps.shown) if case.steps else None,
         "output": None if case.sees == "steps" else case.output,
     }
-    return _given(shown)
+    return drop_none(shown)
 
 
 def show_criterion(criterion: Criterion, labels: Mapping[str, str | None], style: PromptStyle) -> dict[str, Any]:
     """Criterion as the judge sees it: no weight, threshold or score. labels: from `label_of`."""
     method = _method_of(criterion)
     label_by_level = {level_id: label for label, level_id in labels.items()}
-    levels = [{"label": label_by_level[level.id]} | _meaning(level) for level in criterion.ranked_levels]
+    levels = [{"label": label_by_level[level.id]} | level_meaning(level) for level in criterion.ranked_levels]
     examples = [
-        _given({"prompt": each.prompt, "output": each.output, "rationale": each.rationale})
-        | {"label": label_by_level[each.level]}
-        for each in method.examples
+        drop_none({"prompt": example.prompt, "output": example.output, "rationale": example.rationale})
+        | {"label": label_by_level[example.level]}
+        for example in method.examples
     ]
     shown = {
         "name": criterion.name,
@@ -303,7 +328,7 @@ def show_criterion(criterion: Criterion, labels: Mapping[str, str | None], style
         "unable": {"label": label_by_level[None], "meaning": _UNABLE} if None in label_by_level else None,
         "examples": examples or None,
     }
-    return _given(shown)
+    return drop_none(shown)
 
 
 def _method_of(criterion: Criterion) -> JudgeMethod:
@@ -311,15 +336,11 @@ def _method_of(criterion: Criterion) -> JudgeMethod:
     return criterion.method if isinstance(criterion.method, JudgeMethod) else JudgeMethod(type="judge")
 
 
-def _meaning(level: Level) -> dict[str, Any]:
+def level_meaning(level: Level) -> dict[str, Any]:
     """Description of a level. Its id is shown only if there is nothing else: "give 5" must not name a level."""
     name = level.label if level.label and not level.label.strip().isdigit() else None
-    words = ": ".join(text for text in (name, level.description) if text) or level.label or level.id
-    return {"meaning": words} | ({"indicators": list(level.indicators)} if level.indicators else {})
-
-
-def _given(shown: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in shown.items() if value is not None}
+    meaning = ": ".join(text for text in (name, level.description) if text) or level.label or level.id
+    return {"meaning": meaning} | ({"indicators": list(level.indicators)} if level.indicators else {})
 
 
 def reply_schema(labels: Collection[str], style: PromptStyle = DEFAULT_STYLE) -> dict[str, Any]:
@@ -352,10 +373,15 @@ def criterion_digest(criterion: Criterion) -> str:
     levels = [[level.id, level.label, level.description, list(level.indicators)] for level in criterion.ranked_levels]
     method_keys = _method_of(criterion).model_dump(exclude_defaults=True, exclude={"type", "max_tokens", "prefer"})
     # Keys at their defaults are excluded, so that a criterion without them has the digest from before they existed.
-    shown = [criterion.description, levels, _method_of(criterion).max_tokens, *([method_keys] if method_keys else [])]
-    shown += [] if criterion.name is None else ["name", criterion.name]
-    shown += [file_digest(TEMPLATE_PROMPT)] if "template" in method_keys else []
-    return digest_of(json.dumps(shown, ensure_ascii=False))
+    content = [
+        criterion.description,
+        levels,
+        _method_of(criterion).max_tokens,
+        *([method_keys] if method_keys else []),
+    ]
+    content += [] if criterion.name is None else ["name", criterion.name]
+    content += [file_digest(TEMPLATE_PROMPT)] if "template" in method_keys else []
+    return digest_of(json.dumps(content, ensure_ascii=False))
 
 
 def case_digest(case: Case, *, shows_chat: bool = True) -> str:
@@ -364,15 +390,43 @@ def case_digest(case: Case, *, shows_chat: bool = True) -> str:
     shows_chat: False gives the digest from before chat prompts were shown as messages.
     """
     texts = (case.prompt, case.output, case.reference, *case.context)
-    shown = "|".join("-" if text is None else f"{len(text)}:{text}" for text in texts)  # lengths separate the fields
-    shown += media_digest(case.media, case.media_fault)
+    content = "|".join("-" if text is None else f"{len(text)}:{text}" for text in texts)  # lengths separate the fields
+    content += media_digest(case.media, case.media_fault)
     if shows_chat and read_chat(case.prompt) is not None:
-        shown += f"|{CHAT_VERSION}"
+        content += f"|{CHAT_VERSION}"
     if case.steps is not None:
-        shown += f"|{case.sees}|{STEPS_PROMPT}|{json.dumps(case.steps.shown, ensure_ascii=False)}"
-    return digest_of(shown)
+        content += f"|{case.sees}|{STEPS_PROMPT}|{json.dumps(case.steps.shown, ensure_ascii=False)}"
+    return digest_of(content)
 
 
 def request_key(judge_digest: str, criterion_digest: str, case_digest: str, replicate: int = 0) -> str:
     """Key under which one reply is paid for once, 32 hex digits."""
     return digest_of(f"{judge_digest}|{criterion_digest}|{case_digest}|{replicate}")
+
+
+MOST_REPLY_SHOWN = 4_000  # characters
+MOST_QUOTES_NAMED, MOST_QUOTE_SHOWN = 3, 300
+_NO_TEXT = "(no text)"  # some endpoints refuse a turn without text
+
+
+def repair_messages(
+    messages: Sequence[dict[str, Any]],
+    reply_text: str | None,
+    read: ReadReply,
+    style: PromptStyle,
+    prompt_name: str | None = None,
+) -> Messages:
+    """Messages of a repair request. The previous messages stay unchanged, so that endpoints still have them cached.
+
+    The reply is sent back as the judge's own turn, because chat templates with alternating roles refuse two user turns
+    in a row; template marks in it are escaped. prompt_name: the prompt file, if not the style's own. read: the unusable
+    judgment; for batched criteria, the first one.
+    """
+    sections = read_sections(prompt_name or style.prompt_name)
+    fault = sections[read.fault or "not_json"]
+    quotes = ", ".join(shown_json(quote[:MOST_QUOTE_SHOWN]) for quote in read.unverified[:MOST_QUOTES_NAMED])
+    # Text with the judge's words is filled in last: nothing in it is a slot.
+    template = sections["repair"].replace("three keys", "four keys") if style.flaws_first else sections["repair"]
+    request = template.replace("{fault}", fault).replace("{quotes}", quotes)
+    reply = inert_text((reply_text or "")[:MOST_REPLY_SHOWN]).strip() or _NO_TEXT
+    return [*messages, {"role": "assistant", "content": reply}, {"role": "user", "content": request}]

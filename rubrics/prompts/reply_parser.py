@@ -8,7 +8,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from gradebook.rubrics.prompts.untrusted_text import fold_text
+from gradebook.rubrics.prompts.prompt_text import fold_text
 
 Shape = TypeVar("Shape", bound=BaseModel)
 UselessStatus = Literal[
@@ -19,10 +19,11 @@ UselessStatus = Literal[
     "evidence_unverified",
     "abstained",
     "no_logprobs",
+    "no_answer",
 ]
 ReplyStatus = Literal["scored", UselessStatus]
 ReplyFault = Literal["not_json", "unknown_label", "unverified"]
-# For each token of a reply: the alternatives at its place, the sampled token first, each with its log-probability.
+# For each token of a reply: the alternatives at its position, the sampled token first, each with its log-probability.
 TokenChoices = tuple[tuple[tuple[str, float], ...], ...]
 
 MOST_REPLY_LENGTH = 1_000_000  # characters; a longer reply is not parsed
@@ -67,7 +68,7 @@ class ReadReply:
 
 
 def unreadable(found: str) -> ReadReply:
-    """Reading of a reply that is not the JSON object asked for. found: what it is, for people."""
+    """Parse error of a reply that is not the JSON object asked for. found: description of the reply, for people."""
     return ReadReply("parse_error", rationale=clean_text(found, MOST_RATIONALE_LENGTH), fault="not_json")
 
 
@@ -96,10 +97,10 @@ def read_reply(
     return reply if isinstance(reply, ReadReply) else _read_judgment(reply, labels, output)
 
 
-def read_judgment(given: object, labels: Mapping[str, str | None], output: str) -> ReadReply:
-    """Read one judgment of a reply with several. given: as returned by `json.loads`."""
+def read_judgment(value: object, labels: Mapping[str, str | None], output: str) -> ReadReply:
+    """Read one judgment of a reply with several. value: as returned by `json.loads`."""
     try:
-        return _read_judgment(_Reply.model_validate(given), labels, output)
+        return _read_judgment(_Reply.model_validate(value), labels, output)
     except ValidationError as error:
         return unreadable(_shape_fault(error))
 
@@ -107,15 +108,15 @@ def read_judgment(given: object, labels: Mapping[str, str | None], output: str) 
 def _read_judgment(reply: _Reply, labels: Mapping[str, str | None], output: str) -> ReadReply:
     label = reply.level if reply.level in labels else _bare_label(reply.level, labels)
     if label is None:
-        found = f"found the level {reply.level[:MOST_FOUND]!r}, expected one of the labels shown"
-        return ReadReply("parse_error", rationale=clean_text(found), fault="unknown_label")
+        message = f"found the level {reply.level[:MOST_FOUND]!r}, expected one of the labels shown"
+        return ReadReply("parse_error", rationale=clean_text(message), fault="unknown_label")
     if reply.model_extra and (fault := _extra_fault(reply.model_extra, label, labels)):
         return unreadable(fault)
     quotes = [quote for quote in reply.evidence if fold_text(quote)]
     unverified = tuple(find_unquoted(quotes, output)) if len(quotes) <= MOST_QUOTES_READ else tuple(quotes)
     level_id = labels[label]
-    named = f"Flaws: {'; '.join(reply.flaws)}. " if reply.flaws else ""
-    rationale, evidence = clean_text(named + reply.rationale, MOST_RATIONALE_LENGTH), _cut_quotes(quotes)
+    flaws_text = f"Flaws: {'; '.join(reply.flaws)}. " if reply.flaws else ""
+    rationale, evidence = clean_text(flaws_text + reply.rationale, MOST_RATIONALE_LENGTH), _cut_quotes(quotes)
     if level_id is None:  # its quotes decide nothing, so a false quote does not invalidate it but is dropped
         return ReadReply("abstained", None, () if unverified else evidence, rationale)
     if unverified:
@@ -137,8 +138,8 @@ def _bare_label(level: str, labels: Collection[str]) -> str | None:
 
 def _extra_fault(extra: Mapping[str, Any], label: str, labels: Collection[str]) -> str | None:
     """Why keys that were not asked for make a reply unreadable; None for one that names no other label."""
-    (key, value), *others = extra.items()
-    if others:
+    (key, value), *other_keys = extra.items()
+    if other_keys:
         return f"found the keys {', '.join(map(repr, extra))[:MOST_FOUND]} that were not asked for"
     written = f"{key} {value}".casefold()
     if isinstance(value, dict | list) or any(other != label and other.casefold() in written for other in labels):
@@ -217,7 +218,7 @@ def _decode(text: str) -> str | None:
 
 
 def parse_reply(text: str, shape: type[Shape]) -> Shape | ReadReply:
-    """Parse a reply's JSON object, after its thought; if it does not have that shape, the reading that says so.
+    """Parse a reply's JSON object, after its thought; if it does not have that shape, a parse error.
 
     The object may stand alone, in a fence, or between sentences. Sentences with brackets make a reply unreadable: two
     objects, or a part of a larger one, would be a guess. Comments, commas at an end and raw line breaks in a text are
@@ -226,14 +227,14 @@ def parse_reply(text: str, shape: type[Shape]) -> Shape | ReadReply:
     try:
         return shape.model_validate(_decoded(text))
     except ValidationError as error:
-        found = _shape_fault(error)
+        message = _shape_fault(error)
     except json.JSONDecodeError as error:
-        found = f"found broken JSON: {error.msg} at line {error.lineno}, column {error.colno} of its object"
+        message = f"found broken JSON: {error.msg} at line {error.lineno}, column {error.colno} of its object"
     except ValueError as error:
-        found = str(error)
+        message = str(error)
     except RecursionError:
-        found = "found JSON that is nested too deeply"
-    return unreadable(found)
+        message = "found JSON that is nested too deeply"
+    return unreadable(message)
 
 
 def _decoded(text: str) -> object:
@@ -260,20 +261,20 @@ def _decoded(text: str) -> object:
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
             raise ValueError("found more than one object, or brackets around it") from None
-    without_comments = _STRING_OR_COMMENT.sub(lambda found: found[1] or " ", whole)
-    return _LENIENT_DECODER.decode(_STRING_OR_COMMA.sub(lambda found: found[1] or "", without_comments))
+    without_comments = _STRING_OR_COMMENT.sub(lambda match: match[1] or " ", whole)
+    return _LENIENT_DECODER.decode(_STRING_OR_COMMA.sub(lambda match: match[1] or "", without_comments))
 
 
 def _shape_fault(error: ValidationError) -> str:
     """First fault of a JSON value, and its key."""
     first = error.errors(include_url=False)[0]
-    told = first["msg"]
+    message = first["msg"]
     if first["input"] is None:
-        told = "null, or an object with a key twice"
+        message = "null, or an object with a key twice"
     elif first["type"] == "model_type":
-        told = "expected one object"
-    place = ".".join(map(str, first["loc"]))[:MOST_FOUND]
-    return f"found JSON of another shape: {place + ': ' if place else ''}{told}"
+        message = "expected one object"
+    key_path = ".".join(map(str, first["loc"]))[:MOST_FOUND]
+    return f"found JSON of another shape: {key_path + ': ' if key_path else ''}{message}"
 
 
 def without_thought(text: str) -> str:
@@ -286,30 +287,30 @@ def without_thought(text: str) -> str:
     if _MARK.search(text) is None:
         return text
     answers: list[str] = []
-    place = start = tried_count = 0
-    while mark := _MARK_OR_OBJECT.search(text, place):
-        place = mark.end()
+    position = start = tried_count = 0
+    while mark := _MARK_OR_OBJECT.search(text, position):
+        position = mark.end()
         if mark[0] == "{":
             tried_count += 1
-            if tried_count <= MOST_OBJECTS_TRIED and (found := _object_at(text, mark.start())):
-                place = found[1]
+            if tried_count <= MOST_OBJECTS_TRIED and (parsed := _object_at(text, mark.start())):
+                position = parsed[1]
         elif (mark["name"] and not mark["end"]) or mark["own_end"] == "":
             ending = f"</{mark['name']}>" if mark["name"] else "[/THINK]"
-            end = text.find(ending, place)
+            end = text.find(ending, position)
             if end < 0:
                 break
             answers.append(text[start : mark.start()])
-            start = place = end + len(ending)
+            start = position = end + len(ending)
         else:
             answers.clear()
-            start = place
+            start = position
     return "".join((*answers, text[start:]))
 
 
 def only_object(text: str, keys: Collection[str]) -> str:
     """JSON object of a text that has these keys; the text itself if there is none, or more than one verdict.
 
-    For replies without a schema, in which a model writes aloud: its drafts have other keys, and an object that it
+    For replies without a schema, which may contain drafts: drafts have other keys, and an object that the model
     quotes from the judged output has none of the request's labels. Of objects with the same verdict the last counts.
     """
     body = without_thought(text)
@@ -319,25 +320,25 @@ def only_object(text: str, keys: Collection[str]) -> str:
     for _ in range(MOST_OBJECTS_TRIED):
         if start < 0:
             break
-        found, end = _object_at(body, start) or ({}, start + 1)
-        if found.keys() >= set(keys):
-            verdicts.append({key: found[key] for key in decisive})
+        candidate, end = _object_at(body, start) or ({}, start + 1)
+        if candidate.keys() >= set(keys):
+            verdicts.append({key: candidate[key] for key in decisive})
             chosen = body[start:end]
             around.append(body[seen:start])
             seen = end
-        start = body.find("{", end if found.keys() >= set(keys) else start + 1)
-    rest = "".join((*around, body[seen:]))
-    has_another = all(f'"{key}"' in rest or f"'{key}'" in rest for key in keys)  # that is broken JSON
-    return text if has_another or any(each != verdicts[0] for each in verdicts) else chosen
+        start = body.find("{", end if candidate.keys() >= set(keys) else start + 1)
+    remaining = "".join((*around, body[seen:]))
+    has_another = all(f'"{key}"' in remaining or f"'{key}'" in remaining for key in keys)  # in broken JSON
+    return text if has_another or any(verdict != verdicts[0] for verdict in verdicts) else chosen
 
 
 def _object_at(text: str, start: int) -> tuple[dict[str, Any], int] | None:
-    """JSON object that begins at a place, and where it ends; None if there is none."""
+    """JSON object that begins at a position, and its end; None if there is none."""
     try:
-        found, end = _DECODER.raw_decode(text, start)
+        value, end = _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError):
         return None
-    return None if found is None else (found, end)
+    return None if value is None else (value, end)
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any] | None:

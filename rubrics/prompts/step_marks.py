@@ -14,11 +14,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from gradebook.rubrics.model.digests import digest_of
+from gradebook.rubrics.model.json_values import digest_of, drop_none
 from gradebook.rubrics.model.methods import JudgeMethod
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.taxonomy import NamedError, StepMark, Taxonomy
 from gradebook.rubrics.prompts.prompt import Case, Labels, case_shown, label_of
+from gradebook.rubrics.prompts.prompt_text import file_digest, fold_text, read_sections, shown_json
 from gradebook.rubrics.prompts.reply_parser import (
     MOST_FOUND,
     ReadReply,
@@ -28,17 +29,15 @@ from gradebook.rubrics.prompts.reply_parser import (
     read_ending,
     unreadable,
 )
-from gradebook.rubrics.prompts.templates import file_digest, read_sections
-from gradebook.rubrics.prompts.untrusted_text import fold_text, shown_json
 
 STEPS_VERSION = "steps_judge_v1"
-JUDGED_KINDS = ("model", "tool", "retrieval", "agent")  # what the agent did; the others were said to it
+JUDGED_KINDS = ("model", "tool", "retrieval", "agent")  # the agent's own steps; the others are messages to it
 NO_ERROR = "none"
 MOST_RATIONALE, MOST_QUOTE = 1_000, 1_000
 TOKENS_OF_STEP = 250  # of a reply, at most
 
 
-class _Said(BaseModel):
+class _MarkEntry(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     step: int
@@ -52,7 +51,7 @@ class _Said(BaseModel):
 class _Reply(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    steps: list[_Said]
+    steps: list[_MarkEntry]
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class StepCriterion:
         levels = [
             [level.id, level.label, level.description, *level.indicators] for level in self.criterion.ranked_levels
         ]
-        shown = [
+        content = [
             self.criterion.description,
             self.method.guidance,
             levels,
@@ -84,14 +83,12 @@ class StepCriterion:
             self.severities,
             self.method.max_tokens,
         ]
-        return digest_of(json.dumps(shown, ensure_ascii=False))
+        return digest_of(json.dumps(content, ensure_ascii=False))
 
     @property
     def method(self) -> JudgeMethod:
-        """Its method. Raises `TypeError` for another one."""
-        if not isinstance(self.criterion.method, JudgeMethod):
-            raise TypeError(f"{self.criterion.id}: found the method {self.criterion.method.type}, expected judge")
-        return self.criterion.method
+        """Method of the criterion. Raises `TypeError` for another one than the judge."""
+        return self.criterion.method_as(JudgeMethod)
 
     def shown(self, labels: Labels) -> dict[str, Any]:
         """The criterion as a judge sees it. labels: label -> level id."""
@@ -104,33 +101,36 @@ class StepCriterion:
             | ({"indicators": list(level.indicators)} if level.indicators else {})
             for level in self.criterion.ranked_levels
         ]
-        shown: dict[str, Any] = {
-            "question": self.criterion.description,
-            "guidance": self.method.guidance,
-            "levels": levels,
-        }
-        shown |= {"errors": self._errors_shown() or None, "severities": list(self.severities) or None}
-        return {name: value for name, value in shown.items() if value is not None}
+        return drop_none(
+            {
+                "question": self.criterion.description,
+                "guidance": self.method.guidance,
+                "levels": levels,
+                "errors": self._error_meanings() or None,
+                "severities": list(self.severities) or None,
+            }
+        )
 
-    def _errors_shown(self) -> list[dict[str, str]]:
-        kinds = [
-            (each, kind) for each in (self.taxonomy.types if self.taxonomy else ()) for kind in each.subtypes or (each,)
-        ]
-        named = zip(self.errors, kinds, strict=True)
+    def _error_meanings(self) -> list[dict[str, str]]:
+        types = self.taxonomy.types if self.taxonomy else ()
+        kinds = [(error_type, kind) for error_type in types for kind in error_type.subtypes or (error_type,)]
         return [
-            {"error": name, "meaning": f"{each.label}: {kind.label}" if kind is not each else kind.label}
+            {
+                "error": name,
+                "meaning": kind.label if kind is error_type else f"{error_type.label}: {kind.label}",
+            }
             | ({"description": kind.description} if kind.description else {})
-            for name, (each, kind) in named
+            for name, (error_type, kind) in zip(self.errors, kinds, strict=True)
         ]
 
 
 def judged_steps(case: Case) -> tuple[int, ...]:
-    """Numbers of the steps that a judge can be asked about: those that are shown, and the answer's."""
+    """Numbers of the steps that a judge can be asked about: the shown ones, and the answer."""
     if case.trajectory is None:
         return ()
-    shown = [entry["step"] for entry in case.trajectory.shown if entry.get("kind") in JUDGED_KINDS]
+    step_numbers = [entry["step"] for entry in case.trajectory.shown if entry.get("kind") in JUDGED_KINDS]
     answer = case.trajectory.answer_index
-    return tuple(shown if answer is None else [*shown, answer])
+    return tuple(step_numbers if answer is None else [*step_numbers, answer])
 
 
 def windows_of_steps(case: Case, size: int) -> tuple[tuple[int, ...], ...]:
@@ -139,32 +139,34 @@ def windows_of_steps(case: Case, size: int) -> tuple[tuple[int, ...], ...]:
     return tuple(steps[first : first + size] for first in range(0, len(steps), size))
 
 
-def step_labels(asked: StepCriterion, case: Case, judge_digest: str, of_case: str) -> Labels:
+def step_labels(step_criterion: StepCriterion, case: Case, judge_digest: str, of_case: str) -> Labels:
     """Labels of the levels, equal in all questions about the steps of a case: they are part of the shared prefix.
 
     of_case: `case_digest` of the case.
     """
-    return label_of(asked.criterion, digest_of(f"{judge_digest}|{asked.digest}|{of_case}"), case)
+    return label_of(step_criterion.criterion, digest_of(f"{judge_digest}|{step_criterion.digest}|{of_case}"), case)
 
 
-def render_steps(asked: StepCriterion, case: Case, steps: Sequence[int], labels: Labels) -> list[dict[str, Any]]:
+def render_steps(
+    step_criterion: StepCriterion, case: Case, steps: Sequence[int], labels: Labels
+) -> list[dict[str, Any]]:
     """Messages of one question. case: as seen with its trajectory."""
     sections = read_sections(STEPS_VERSION)
-    fields = [*(["error"] if asked.errors else []), *(["severity"] if asked.severities else [])]
+    fields = [*(["error"] if step_criterion.errors else []), *(["severity"] if step_criterion.severities else [])]
     system = sections["system"].replace("{fields}", "\n".join(sections[name] for name in fields)).rstrip()
-    shown = case_shown(case)
+    content = case_shown(case)
     if case.trajectory is not None and case.trajectory.answer_index is not None:
         answer = {"step": case.trajectory.answer_index, "kind": "model", "is_output": True}
-        shown["steps"] = [*shown["steps"], answer]
+        content["steps"] = [*content["steps"], answer]
     before_case, _, rest = sections["user"].partition("{case}")
     before_criterion, _, rest = rest.partition("{criterion}")
     before_steps, _, after = rest.partition("{steps}")
-    parts = (before_case, shown_json(shown), before_criterion, shown_json(asked.shown(labels)))
-    user = "".join((*parts, before_steps, json.dumps(list(steps)), after))
+    pieces = (before_case, shown_json(content), before_criterion, shown_json(step_criterion.shown(labels)))
+    user = "".join((*pieces, before_steps, json.dumps(list(steps)), after))
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 
-def steps_schema(asked: StepCriterion, labels: Labels) -> dict[str, Any]:
+def steps_schema(step_criterion: StepCriterion, labels: Labels) -> dict[str, Any]:
     """Strict JSON schema of a reply."""
     properties: dict[str, Any] = {
         "step": {"type": "integer"},
@@ -172,10 +174,10 @@ def steps_schema(asked: StepCriterion, labels: Labels) -> dict[str, Any]:
         "rationale": {"type": "string"},
         "label": {"type": "string", "enum": sorted(labels)},
     }
-    if asked.errors:
-        properties["error"] = {"type": "string", "enum": [*asked.errors, NO_ERROR]}
-    if asked.severities:
-        properties["severity"] = {"type": "string", "enum": [*asked.severities, NO_ERROR]}
+    if step_criterion.errors:
+        properties["error"] = {"type": "string", "enum": [*step_criterion.errors, NO_ERROR]}
+    if step_criterion.severities:
+        properties["severity"] = {"type": "string", "enum": [*step_criterion.severities, NO_ERROR]}
     entry = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
     listed = {"type": "array", "items": entry}
     body = {"type": "object", "properties": {"steps": listed}, "required": ["steps"], "additionalProperties": False}
@@ -186,7 +188,7 @@ def read_steps(
     text: str | None,
     finish_reason: str | None,
     refusal: str | None,
-    asked: StepCriterion,
+    step_criterion: StepCriterion,
     case: Case,
     steps: Sequence[int],
     labels: Labels,
@@ -200,35 +202,39 @@ def read_steps(
     reply = parse_reply(text or "", _Reply)
     if isinstance(reply, ReadReply):
         return reply
-    if [said.step for said in reply.steps] != list(steps):
-        return unreadable(f"found marks of the steps {[said.step for said in reply.steps]}, expected {list(steps)}")
+    if [entry.step for entry in reply.steps] != list(steps):
+        return unreadable(f"found marks of the steps {[entry.step for entry in reply.steps]}, expected {list(steps)}")
     texts = _texts_of(case)
-    best = asked.criterion.ranked_levels[-1].id
+    best = step_criterion.criterion.ranked_levels[-1].id
     marks: list[dict[str, Any]] = []
     unverified: list[str] = []
-    for said in reply.steps:
-        level_id = labels.get(said.label)
+    for entry in reply.steps:
+        level_id = labels.get(entry.label)
         is_best = level_id == best
-        error, severity = asked.errors.get(said.error), said.severity if said.severity in asked.severities else None
+        error, severity = (
+            step_criterion.errors.get(entry.error),
+            entry.severity if entry.severity in step_criterion.severities else None,
+        )
         if level_id is None or (
-            not is_best and (bool(asked.errors) > bool(error) or bool(asked.severities) > bool(severity))
+            not is_best
+            and (bool(step_criterion.errors) > bool(error) or bool(step_criterion.severities) > bool(severity))
         ):
-            found = (
-                f"the label {said.label[:MOST_FOUND]!r} with the error {said.error!r} and severity {said.severity!r}"
+            description = (
+                f"the label {entry.label[:MOST_FOUND]!r} with the error {entry.error!r} and severity {entry.severity!r}"
             )
-            return unreadable(f"found on step {said.step} {found}, expected those shown")
-        quote = clean_text(said.quote, MOST_QUOTE) if fold_text(said.quote) else ""
-        if quote and not is_quoted([quote], texts.get(said.step, "")):
+            return unreadable(f"found on step {entry.step} {description}, expected those shown")
+        quote = clean_text(entry.quote, MOST_QUOTE) if fold_text(entry.quote) else ""
+        if quote and not is_quoted([quote], texts.get(entry.step, "")):
             unverified.append(quote)
             quote = ""
         marks.append(
             {
-                "step": said.step,
+                "step": entry.step,
                 "level": level_id,
                 "error_type": error.error_type if error and not is_best else None,
                 "error_subtype": error.error_subtype if error and not is_best else None,
                 "severity": None if is_best else severity,
-                "rationale": clean_text(said.rationale, MOST_RATIONALE),
+                "rationale": clean_text(entry.rationale, MOST_RATIONALE),
                 "quote": quote or None,
             }
         )
@@ -257,19 +263,21 @@ def marks_of(stored: str, scores: Mapping[str, float]) -> tuple[tuple[StepMark, 
     return tuple(
         (
             StepMark(
-                str(each["step"]),
-                each["level"],
-                scores[each["level"]],
-                *(each[name] for name in ("error_type", "error_subtype", "severity", "rationale")),
+                str(mark["step"]),
+                mark["level"],
+                scores[mark["level"]],
+                *(mark[name] for name in ("error_type", "error_subtype", "severity", "rationale")),
             ),
-            each["quote"],
+            mark["quote"],
         )
-        for each in json.loads(stored)
+        for mark in json.loads(stored)
     )
 
 
-def steps_key(judge_digest: str, asked: StepCriterion, of_case: str, steps: Sequence[int], replicate: int = 0) -> str:
+def steps_key(
+    judge_digest: str, step_criterion: StepCriterion, of_case: str, steps: Sequence[int], replicate: int = 0
+) -> str:
     """Key under which a question about some steps is paid for once, 32 hex digits. of_case: `case_digest` of it."""
     prompt, numbers = file_digest(STEPS_VERSION), ",".join(map(str, steps))
     again = f"|{replicate}" if replicate else ""
-    return digest_of(f"steps|{judge_digest}|{prompt}|{asked.digest}|{of_case}|{numbers}{again}")
+    return digest_of(f"steps|{judge_digest}|{prompt}|{step_criterion.digest}|{of_case}|{numbers}{again}")

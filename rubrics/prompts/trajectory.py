@@ -2,7 +2,7 @@
 
 A text of more than 4,000 characters keeps its first three quarters of that and its last quarter. Where all steps
 together still have more than 100,000, the limit of a text is halved, down to 500; where that is not enough, steps in
-the middle are left out. The judge is told what was left out.
+the middle are left out. An entry tells the judge what was left out.
 """
 
 import json
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gradebook.rubrics.model.steps import Step
-from gradebook.rubrics.prompts.untrusted_text import shown_json
+from gradebook.rubrics.prompts.prompt_text import shown_json
 
 MOST_TEXT = 4_000  # characters of one text
 LEAST_TEXT = 500
@@ -43,16 +43,16 @@ def shown_steps(steps: Sequence[Step], output: str) -> Trajectory:
     answer_index = None
     if steps and steps[-1].kind == "model" and steps[-1].output == output and steps[-1].error is None:
         steps, answer_index = steps[:-1], len(steps) - 1
-    whole = sum(map(_length, steps))
+    total_length = sum(map(_length, steps))
     most = MOST_TEXT
-    shown = [_shown(number, step, most) for number, step in enumerate(steps)]
-    while sum(map(_shown_length, shown)) > MOST_TRAJECTORY and most > LEAST_TEXT:
+    entries = [_shown(number, step, most) for number, step in enumerate(steps)]
+    while sum(map(_shown_length, entries)) > MOST_TRAJECTORY and most > LEAST_TEXT:
         most //= 2
-        shown = [_shown(number, step, most) for number, step in enumerate(steps)]
-    kept = _without_middle(shown)
-    left_out = max(whole - sum(_length(steps[step["step"]]) for step in kept if "step" in step), 0)
-    left_out += sum(_cut_characters(steps[step["step"]], most) for step in kept if "step" in step)
-    return Trajectory(tuple(kept), left_out, answer_index)
+        entries = [_shown(number, step, most) for number, step in enumerate(steps)]
+    kept_entries = _without_middle(entries)
+    left_out = max(total_length - sum(_length(steps[step["step"]]) for step in kept_entries if "step" in step), 0)
+    left_out += sum(_cut_characters(steps[step["step"]], most) for step in kept_entries if "step" in step)
+    return Trajectory(tuple(kept_entries), left_out, answer_index)
 
 
 def _texts(step: Step) -> Iterable[str]:
@@ -111,16 +111,16 @@ def _shown_length(step: Mapping[str, Any]) -> int:
     return len(shown_json(step))
 
 
-def _without_middle(shown: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _without_middle(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Steps from both ends that are short enough together, with an entry for those between."""
-    lengths = list(map(_shown_length, shown))
+    lengths = list(map(_shown_length, entries))
     if sum(lengths) <= MOST_TRAJECTORY:
-        return shown
-    first, last, size = 0, len(shown), 0
+        return entries
+    first, last, size = 0, len(entries), 0
     while first < last:
-        place = first if first <= len(shown) - last else last - 1
-        size += lengths[place]
+        index = first if first <= len(entries) - last else last - 1
+        size += lengths[index]
         if size > MOST_TRAJECTORY:
             break
-        first, last = (first + 1, last) if place == first else (first, last - 1)
-    return [*shown[:first], {"left_out": f"steps {first} to {last - 1}"}, *shown[last:]]
+        first, last = (first + 1, last) if index == first else (first, last - 1)
+    return [*entries[:first], {"left_out": f"steps {first} to {last - 1}"}, *entries[last:]]

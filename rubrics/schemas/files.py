@@ -9,7 +9,7 @@ from typing import Any
 from gradebook.rubrics.check_kit.json_text import NotJson, count_levels, parse_json
 from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.text.named_files import UnreadableFile, read_below
-from gradebook.rubrics.text.plain_words import Place, place_text, shown
+from gradebook.rubrics.text.plain_words import Place, place_text, quote_value
 from gradebook.rubrics.text.yaml_lines import DEEPEST, read_yaml
 
 RULE = "unsafe-schema"
@@ -31,16 +31,16 @@ def write_out_schemas(values: Values, folder: Path) -> tuple[Values, list[FoundF
     entries = values.get("schemas")
     if not isinstance(entries, dict):
         return values, []
-    written: Values = {}
-    found: list[FoundFault] = []
+    schemas: Values = {}
+    faults: list[FoundFault] = []
     for name, entry in entries.items():
         try:
-            written[name] = read_schema(entry, folder) if isinstance(entry, str) else entry
+            schemas[name] = read_schema(entry, folder) if isinstance(entry, str) else entry
         except ModelFault as fault:
-            written[name] = {}
+            schemas[name] = {}
             place: Place = ("schemas", name)
-            found.append((place, f"{place_text(place)}: {fault}", fault.rule))
-    return {**values, "schemas": written}, found
+            faults.append((place, f"{place_text(place)}: {fault}", fault.rule))
+    return {**values, "schemas": schemas}, faults
 
 
 def read_schema(name: str, folder: Path) -> Values:
@@ -62,7 +62,7 @@ def read_schema(name: str, folder: Path) -> Values:
 def _content(name: str, folder: Path) -> bytes:
     """Read the file. Raises `ModelFault` if it is not a file below the folder."""
     if not name.endswith(SUFFIXES):
-        raise _fault(f"found {shown(name)}, expected a JSON Schema, or a file that ends in {', '.join(SUFFIXES)}")
+        raise _fault(f"found {quote_value(name)}, expected a JSON Schema, or a file that ends in {', '.join(SUFFIXES)}")
     try:
         return read_below(name, folder, MOST_BYTES)
     except UnreadableFile as error:
@@ -87,11 +87,11 @@ def _refuse_repeats(pairs: list[tuple[str, Any]]) -> None:
 
 
 def _from_yaml(name: str, content: bytes) -> Any:
-    read = read_yaml(content, name)
-    if read.faults:
-        lines = ", ".join(str(fault.line) for fault in read.faults[:MOST_LINES_SHOWN])
+    yaml_text = read_yaml(content, name)
+    if yaml_text.faults:
+        lines = ", ".join(str(fault.line) for fault in yaml_text.faults[:MOST_LINES_SHOWN])
         raise _fault(f"found faults in {name} (YAML, at line {lines}), expected a file without")
-    return read.values
+    return yaml_text.values
 
 
 def _fault(message: str) -> ModelFault:

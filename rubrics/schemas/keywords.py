@@ -1,22 +1,124 @@
 """JSON Schema keywords with a bound on their work.
 
-Each call of a keyword counts its steps. Most keywords are jsonschema's own; those that would use a backtracking engine,
-take quadratic time, round or continue after the answer is known are replaced here.
+Each call of a keyword counts its steps. The bound is in steps rather than time, so that a verdict never depends on
+speed. Most keywords are jsonschema's own. The ones that would use a backtracking engine, take quadratic time, round or
+continue after the answer is known are replaced here, such as `unevaluatedProperties` and `unevaluatedItems`.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from jsonschema import ValidationError
+from referencing.jsonschema import lookup_recursive_ref
 
-from gradebook.rubrics.check_kit.evidence import quote_words
-from gradebook.rubrics.schemas.evaluated import unevaluated_items, unevaluated_properties
-from gradebook.rubrics.schemas.matching import match_any
-from gradebook.rubrics.schemas.metering import spend
+from gradebook.rubrics.check_kit.columns import quote_words
+from gradebook.rubrics.check_kit.regexes import repeated_places
 
 Errors = Iterator[ValidationError]
+Evaluated = set[Any]  # keys of an object, or indices of an array
+FindOwn = Callable[[Any, Any, dict[str, Any]], Evaluated]
+
+
+def unevaluated_properties(validator: Any, subschema: Any, instance: Any, schema: dict[str, Any]) -> Errors:
+    if not validator.is_type(instance, "object"):
+        return
+    rest = {keyword: value for keyword, value in schema.items() if keyword != "unevaluatedProperties"}
+    seen = _evaluated(validator, instance, rest, _own_keys)
+    wrong = [key for key in instance if key not in seen and not _is_valid_counted(validator, instance[key], subschema)]
+    if wrong:
+        yield ValidationError(f"unevaluated properties are not allowed: {quote_words(wrong)}")
+
+
+def unevaluated_items(validator: Any, subschema: Any, instance: Any, schema: dict[str, Any]) -> Errors:
+    if not validator.is_type(instance, "array"):
+        return
+    rest = {keyword: value for keyword, value in schema.items() if keyword != "unevaluatedItems"}
+    seen = _evaluated(validator, instance, rest, _own_indices)
+    wrong = [
+        index
+        for index, entry in enumerate(instance)
+        if index not in seen and not _is_valid_counted(validator, entry, subschema)
+    ]
+    if wrong:
+        yield ValidationError(f"unevaluated items are not allowed: found some at {', '.join(map(str, wrong))}")
+
+
+def _evaluated(validator: Any, instance: Any, schema: Any, find_own: FindOwn) -> Evaluated:
+    """Everything that the schema's keywords evaluate, including those of applicable subschemas and references."""
+    if not isinstance(schema, dict):
+        return set()
+    seen = find_own(validator, instance, schema)
+    spend(1 + len(schema) + len(seen) // 16)
+    for target in _referred(validator, schema):
+        inner = validator.evolve(schema=target.contents, _resolver=target.resolver)
+        seen |= _evaluated(inner, instance, target.contents, find_own)
+    for subschema in _satisfied_schemas(validator, instance, schema):
+        seen |= _evaluated(validator, instance, subschema, find_own)
+    return seen
+
+
+def _referred(validator: Any, schema: dict[str, Any]) -> Iterator[Any]:
+    for keyword in ("$ref", "$dynamicRef"):
+        if keyword in schema and keyword in validator.VALIDATORS:
+            yield validator._resolver.lookup(schema[keyword])
+    if "$recursiveRef" in schema and "$recursiveRef" in validator.VALIDATORS:
+        yield lookup_recursive_ref(validator._resolver)
+
+
+def _satisfied_schemas(validator: Any, instance: Any, schema: dict[str, Any]) -> Iterator[Any]:
+    """Subschemas for the same instance that it satisfies; a failed one evaluates nothing."""
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        for subschema in schema.get(keyword, ()):
+            if _is_valid_counted(validator, instance, subschema):
+                yield subschema
+    if isinstance(instance, dict):
+        for key, subschema in schema.get("dependentSchemas", {}).items():
+            if key in instance:
+                yield subschema
+    if "if" in schema:
+        is_met = _is_valid_counted(validator, instance, schema["if"])
+        if is_met:
+            yield schema["if"]
+        yield schema.get("then" if is_met else "else", True)
+
+
+def _own_keys(validator: Any, instance: dict[str, Any], schema: dict[str, Any]) -> Evaluated:
+    if "additionalProperties" in schema or "unevaluatedProperties" in schema:
+        return set(instance)  # together with the keywords next to it, it covers every key
+    seen: Evaluated = instance.keys() & schema.get("properties", {}).keys()
+    for pattern in schema.get("patternProperties", {}):
+        matches = match_any(instance, pattern)
+        seen |= {key for key, is_match in zip(instance, matches, strict=True) if is_match}
+    return seen
+
+
+def _own_indices(validator: Any, instance: list[Any], schema: dict[str, Any]) -> Evaluated:
+    everything = set(range(len(instance)))
+    items = schema.get("items")
+    if "unevaluatedItems" in schema or isinstance(items, dict | bool):
+        return everything
+    if isinstance(items, list):  # until 2019-09: a list of schemas, one per index
+        return everything if "additionalItems" in schema else set(range(len(items)))
+    seen = set(range(len(schema.get("prefixItems", ()))))
+    if "contains" in schema and "prefixItems" in validator.VALIDATORS:  # since 2020-12
+        seen |= {
+            index for index, entry in enumerate(instance) if _is_valid_counted(validator, entry, schema["contains"])
+        }
+    return seen
+
+
+def _is_valid_counted(validator: Any, instance: Any, subschema: Any) -> bool:
+    spend(1)
+    return next(validator.descend(instance, subschema), None) is None
+
+
 Keyword = Callable[..., Errors | None]  # None: no errors, as in jsonschema
 
 MESSAGE_CHARACTERS_A_STEP = 50
@@ -131,7 +233,7 @@ def _multiple_of(validator: Any, divisor: float, instance: Any, schema: dict[str
 
 
 def _enum(validator: Any, allowed: list[Any], instance: Any, schema: dict[str, Any]) -> Errors:
-    if not any(_is_equal(each, instance) for each in allowed):
+    if not any(_is_equal(allowed_value, instance) for allowed_value in allowed):
         yield ValidationError(f"{instance!r} is not one of {allowed!r}")
 
 
@@ -147,7 +249,7 @@ def _is_equal(one: Any, other: Any) -> bool:
         return one.keys() == other.keys() and all(_is_equal(value, other[key]) for key, value in one.items())
     if isinstance(one, list) and isinstance(other, list):
         spend(1 + min(len(one), len(other)) // SMALL_LOOP)
-        return len(one) == len(other) and all(_is_equal(mine, theirs) for mine, theirs in zip(one, other, strict=True))
+        return len(one) == len(other) and all(_is_equal(left, right) for left, right in zip(one, other, strict=True))
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     return bool(one == other)
@@ -184,3 +286,62 @@ SAFE_KEYWORDS: dict[str, Keyword] = {
     "unevaluatedProperties": unevaluated_properties,
     "unevaluatedItems": unevaluated_items,
 }
+
+
+STEPS_A_CALL = 16
+TEXTS_A_STEP = 8
+CHARACTERS_A_STEP = 500
+PLACES_A_STEP = 150  # times characters: what RE2 takes without its automaton
+
+
+_cached_repeated_places = lru_cache(maxsize=1_000)(repeated_places)
+
+
+def match_any(texts: Iterable[str], pattern: str) -> list[bool]:
+    """Whether the pattern matches anywhere in each text. A lone surrogate is read as `?`. Counts its steps."""
+    encodable = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+    size = sum(map(len, encodable))
+    search_steps = size // CHARACTERS_A_STEP + size * _cached_repeated_places(pattern) // PLACES_A_STEP
+    spend(STEPS_A_CALL + len(encodable) // TEXTS_A_STEP + search_steps)
+    matches: list[bool] = pc.match_substring_regex(pa.array(encodable, pa.string()), pattern).to_pylist()
+    return matches
+
+
+MOST_STEPS = 200_000  # a step takes about 3 microseconds on an idle core
+
+
+class TooManySteps(Exception):
+    """The validation exceeded its number of steps."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+
+    def __str__(self) -> str:
+        return f"validation took more than {self.args[0]:,} steps"
+
+
+class _Meter:
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.left = most
+
+
+_METER: ContextVar[_Meter] = ContextVar("steps")
+
+
+@contextmanager
+def metered(most: int = MOST_STEPS) -> Iterator[None]:
+    """Count the steps within the block, from zero; `spend` raises `TooManySteps` above the limit."""
+    token = _METER.set(_Meter(most))
+    try:
+        yield
+    finally:
+        _METER.reset(token)
+
+
+def spend(step_count: int) -> None:
+    """Count steps. Raises `TooManySteps`."""
+    meter = _METER.get()
+    meter.left -= step_count
+    if meter.left < 0:
+        raise TooManySteps(meter.most)

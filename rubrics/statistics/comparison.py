@@ -1,28 +1,49 @@
-"""All figures of a comparison: pairs of scores, and their joint statistics."""
+"""All figures of a comparison: pairs of scores and their joint statistics, or two means over different cases.
+
+The difference of two means over different cases is by MOVER (Zou and Donner 2008).
+
+Each end of the interval is as far from the difference as the ends of the two means' own intervals (`score_interval`)
+say together: the root of the sum of their squares. So a side without a failure is not taken for certain, and scores
+that hardly vary allow for rare bad ones. p is the level at which the interval ends at 0.
+"""
 
 from dataclasses import dataclass, fields, replace
 from enum import Enum
-from math import isnan, nan
+from math import isnan, nan, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gradebook.rubrics.model.arrays import Floats
-from gradebook.rubrics.statistics.bootstrap import bootstrap_means, percentile_interval
-from gradebook.rubrics.statistics.chance import is_significant
-from gradebook.rubrics.statistics.clusters import cluster_sums
+from gradebook.rubrics.statistics.arrays import Floats, cluster_sums
+from gradebook.rubrics.statistics.calibration import Influences, measure_influences
 from gradebook.rubrics.statistics.distributions import pair_distributions
-from gradebook.rubrics.statistics.intervals import DIFFERENCES, LEVEL, Interval, Mean, measure_mean
-from gradebook.rubrics.statistics.mean_difference import TIED, Moved, count_moved, measure_difference
-from gradebook.rubrics.statistics.paired import count_shares, effect_of, mcnemar, wilcoxon
-from gradebook.rubrics.statistics.power import minimal_effect
-from gradebook.rubrics.statistics.rare_values import unseen_share
-from gradebook.rubrics.statistics.score_intervals import measure_scores, score_interval_of
+from gradebook.rubrics.statistics.intervals import (
+    DIFFERENCES,
+    LEVEL,
+    SPREAD_TOLERANCE,
+    Interval,
+    Mean,
+    measure_mean,
+    unseen_share,
+)
+from gradebook.rubrics.statistics.means import (
+    TIED,
+    Moved,
+    count_moved,
+    measure_difference,
+    measure_scores,
+    score_interval_of,
+)
+from gradebook.rubrics.statistics.power import MOST_SIMULATED, minimal_effect, simulate_power
+from gradebook.rubrics.statistics.resampling import bootstrap_means, percentile_interval
+from gradebook.rubrics.statistics.rules import RELEASE_MARGIN
+from gradebook.rubrics.statistics.significance import count_shares, effect_of, is_significant, mcnemar, wilcoxon
 from gradebook.rubrics.statistics.strata import (
     Strata,
     count_moved_by_stratum,
     measure_strata,
-    stand_in_values,
+    pseudo_values,
     weighted_mean,
 )
 
@@ -41,8 +62,10 @@ class PairFigures:
     `measure_difference`; boot_low, boot_high: the percentile bootstrap's. p_wilcoxon: of signed ranks. p_adjusted: p
     after Benjamini and Hochberg, over the rows next to it; p_holm: after Holm. p_family: adjusted for all rows of the
     comparison, see `adjust_families`. effect_size: mean_diff over sd_diff, after Hedges. detectable_diff: detectable
-    with this n at a power of 0.8. dominance: the side whose distribution is nowhere worse. skewness: of the cases'
-    differences. Rows of earlier versions lack p_family, p_holm, risen_case_count, fallen_case_count and skewness.
+    with this n at a power of 0.8, of the overall score by the interval that decides, else by t. release_power: of the
+    overall score, the probability that an equal model meets the default release rule with such cases. dominance: the
+    side whose distribution is nowhere worse. skewness: of the cases' differences. Rows of earlier versions lack
+    p_family, p_holm, risen_case_count, fallen_case_count, skewness and release_power.
     """
 
     n: int
@@ -79,6 +102,7 @@ class PairFigures:
     skewness: float | None
     p_family: float | None
     p_holm: float | None = None
+    release_power: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +177,7 @@ def measure_wins(
     """Count wins. differences, clusters: (pair,), no NaN. strata: by which the rate is weighted."""
     is_win, is_loss = differences > tie_margin, differences < -tie_margin
     wins = np.where(is_win, 1.0, np.where(is_loss, 0.0, 0.5))
-    codes = _shared(clusters)
+    codes = shared_clusters(clusters)
     interval = score_interval_of(
         measure_scores(wins, codes) if strata is None else measure_strata(wins, strata, codes, of_scores=True)
     )
@@ -162,9 +186,9 @@ def measure_wins(
     return WinFigures(*counts, wins.size - sum(counts), tie_margin, rate, _known(interval.low), _known(interval.high))
 
 
-_WORDS = {"dominance", "corrected_reason"}
-ROW_FIGURES = tuple(field.name for field in fields(PairFigures) if field.name not in _WORDS)
-CORRECTED_FIGURES = tuple(field.name for field in fields(CorrectedFigures) if field.name not in _WORDS)
+_TEXT_FIELDS = {"dominance", "corrected_reason"}
+ROW_FIGURES = tuple(field.name for field in fields(PairFigures) if field.name not in _TEXT_FIELDS)
+CORRECTED_FIGURES = tuple(field.name for field in fields(CorrectedFigures) if field.name not in _TEXT_FIELDS)
 WIN_FIGURES = tuple(field.name for field in fields(WinFigures))
 PASS_FIGURES = tuple(field.name for field in fields(PassFigures))
 OPEN_FIGURES = tuple(field.name for field in fields(OpenFigures))
@@ -188,7 +212,7 @@ def measure_pairs(
     """
     of_a, of_b = (np.asarray(scores, dtype=np.float64) for scores in (scores_a, scores_b))
     differences = of_b - of_a
-    codes = _shared(clusters)
+    codes = shared_clusters(clusters)
     mean = _measure(differences, codes, strata)
     moved = _count_moved(differences, codes, strata)
     tested = measure_difference(mean, moved, bounds, chosen_from=chosen_from)
@@ -227,6 +251,22 @@ def measure_pairs(
     )
 
 
+def with_power(
+    figures: PairFigures, differences: Floats, clusters: NDArray[np.int64], bounds: Interval, **tests: float
+) -> PairFigures:
+    """Figures with the power of the interval that decides, by `simulate_power`; as they are beyond `MOST_SIMULATED`
+    cases, where it is that of t.
+
+    differences, clusters: (pair,). tests: test_count and chosen_from.
+    """
+    sums = cluster_sums(differences, clusters)[0]
+    if not 2 <= sums.size <= MOST_SIMULATED:
+        return figures
+    by_case = np.clip(sums * sums.size / differences.size, bounds.low, bounds.high)
+    power = simulate_power(by_case, RELEASE_MARGIN, np.random.default_rng(SEED), bounds=bounds, **tests)
+    return replace(figures, detectable_diff=_known(power.detectable), release_power=_known(power.release_power))
+
+
 def measure_open(
     differences: tuple[Floats, Floats],
     is_missing: tuple[NDArray[np.bool_], NDArray[np.bool_]],
@@ -241,17 +281,20 @@ def measure_open(
     differences: lowest and highest possible one of each pair, (pair,). is_missing: whether A and B lack a score,
     (pair,). Other arguments as in `measure_pairs`.
     """
-    codes = _shared(clusters)
+    codes = shared_clusters(clusters)
     least, most = (
         measure_difference(
-            _measure(each, codes, strata), _count_moved(each, codes, strata), bounds, chosen_from=chosen_from
+            _measure(difference, codes, strata),
+            _count_moved(difference, codes, strata),
+            bounds,
+            chosen_from=chosen_from,
         )
-        for each in differences
+        for difference in differences
     )
-    least_diff, most_diff = (weighted_mean(each, strata) for each in differences)
+    least_diff, most_diff = (weighted_mean(difference, strata) for difference in differences)
     p_missing = nan if strata is not None else mcnemar(*is_missing, codes)
     figures = (p_missing, least_diff, most_diff, least.low, most.high, least.p, most.p)
-    return OpenFigures(*(_known(each) for each in figures))
+    return OpenFigures(*(_known(figure) for figure in figures))
 
 
 def without_change(figures: PairFigures) -> PairFigures:
@@ -264,7 +307,7 @@ def measure_passes(
 ) -> PassFigures:
     """Measure passes; all (pair,), of pairs whose result is known on both sides. strata: as in `measure_pairs`."""
     of_a, of_b = (np.asarray(passed, dtype=np.float64) for passed in (is_passed_a, is_passed_b))
-    codes = _shared(clusters)
+    codes = shared_clusters(clusters)
     changes = of_b - of_a
     mean = _measure(changes, codes, strata)
     tested = measure_difference(mean, _count_moved(changes, codes, strata))
@@ -334,7 +377,7 @@ def _is_unseen(figures: PairFigures, *, is_up: bool) -> bool:
     return abs(end - figures.mean_diff - share * (bound - figures.mean_diff)) <= TIED
 
 
-def _shared(clusters: NDArray[np.int64]) -> NDArray[np.int64] | None:
+def shared_clusters(clusters: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """Clusters; None if each has one pair, which is simpler and faster."""
     return clusters if np.bincount(clusters).max(initial=0) > 1 else None
 
@@ -357,7 +400,7 @@ def _bootstrap(
     level: float,
 ) -> Interval:
     if strata is not None:
-        differences, clusters = stand_in_values(differences, strata, clusters), None
+        differences, clusters = pseudo_values(differences, strata, clusters), None
     means = bootstrap_means(differences, resample_count=resample_count, seed=SEED, clusters=clusters)
     return percentile_interval(means, level)
 
@@ -372,3 +415,119 @@ def _rate(name: str, share: float, interval: Interval) -> dict[str, float | None
 
 def _known(value: float | Floats) -> float | None:
     return None if isnan(value) else float(value)
+
+
+_MOST_QUANTILE = 7.5  # of the normal distribution: p of 6e-14, near the precision of a level
+_OF_PAIRS: dict[str, Any] = {
+    field.name: 0 if field.name.endswith("_count") and field.type is int else None for field in fields(PairFigures)
+}
+
+
+def measure_unpaired(
+    scores_a: Floats,
+    scores_b: Floats,
+    cases_a: NDArray[np.int64],
+    cases_b: NDArray[np.int64],
+    *,
+    bounds: Interval = DIFFERENCES,
+) -> PairFigures:
+    """Compare the means of two sets of scores whose cases may differ.
+
+    scores_a: (n,), scores_b: (m,), no NaN. cases_a, cases_b: case of each, of one numbering; a case on both sides
+    counts with the covariance of the two means. bounds: range of a difference; that of a score reaches up to 1. In the
+    result n counts the outputs of both sides and case_count their cases; figures of pairs are None or 0. p and the
+    interval are None with fewer than two cases on a side.
+
+    With cases on both sides the interval is at least that of Welch's t (1947), CR2 with the degrees of freedom of Welch
+    over those of each side, and allows for a share of cases that fell as far as they can, which so many can't show.
+    """
+    sides = measure_scores(scores_a, cases_a), measure_scores(scores_b, cases_b)
+    means = [None if isnan(side.mean) else side.mean for side in sides]
+    figures = _OF_PAIRS | {
+        "n": scores_a.size + scores_b.size,
+        "case_count": int(np.unique(np.concatenate([cases_a, cases_b])).size),
+        "mean_a": means[0],
+        "mean_b": means[1],
+        "mean_diff": None if None in means else sides[1].mean - sides[0].mean,
+        "dominance": pair_distributions(scores_a, scores_b).dominance.value,
+    }
+    if min(side.unit_count for side in sides) >= 2:
+        by_case = measure_influences(scores_b, scores_a, cases_b, cases_a)
+        figures |= UnpairedDifference(*sides, by_case, bounds).figures()
+    return PairFigures(**figures)
+
+
+@dataclass(frozen=True, slots=True)
+class UnpairedDifference:
+    """Means of two sides of two cases or more, and what each case adds to them. bounds: range of their difference."""
+
+    of_a: Mean
+    of_b: Mean
+    by_case: Influences
+    bounds: Interval
+
+    @property
+    def value(self) -> float:
+        return self.of_b.mean - self.of_a.mean
+
+    @property
+    def error(self) -> float:
+        return float(np.linalg.norm(self.by_case.own - self.by_case.others))
+
+    @property
+    def df(self) -> float:
+        variances = [(side.standard_error**2, side.df) for side in (self.of_a, self.of_b)]
+        squares = sum(variance**2 / df for variance, df in variances)
+        return sum(variance for variance, _ in variances) ** 2 / squares if squares else min(df for _, df in variances)
+
+    @property
+    def correlation(self) -> float:
+        """Correlation of the two means, through cases on both sides; 0 without such cases."""
+        both = float(np.linalg.norm(self.by_case.own) * np.linalg.norm(self.by_case.others))
+        return self.by_case.covariance / both if both > SPREAD_TOLERANCE**2 else 0.0
+
+    def figures(self) -> dict[str, float | None]:
+        low, high = self.ends((1.0 - LEVEL) / 2.0)
+        return {
+            "diff_low": low,
+            "diff_high": high,
+            "p": self.p(),
+            "detectable_diff": minimal_effect(self.error, self.df) if self.error > SPREAD_TOLERANCE else None,
+        }
+
+    def ends(self, tail: float) -> tuple[float, float]:
+        """Both ends, each beyond the true difference with the probability tail."""
+        scores = Interval(1.0 - self.bounds.high, 1.0)
+        of_a, of_b = (score_interval_of(side, bounds=scores, level=1.0 - 2.0 * tail) for side in (self.of_a, self.of_b))
+        down = self._margin(self.of_b.mean - of_b.low, of_a.high - self.of_a.mean)
+        up = self._margin(of_b.high - self.of_b.mean, self.of_a.mean - of_a.low)
+        if self.is_shared:
+            from scipy.special import stdtrit
+
+            of_t = -float(stdtrit(self.df, tail)) * self.error
+            unseen = float(unseen_share(min(self.of_a.unit_count, self.of_b.unit_count), tail))
+            down = max(down, of_t, unseen * (self.value - self.bounds.low))
+            up = max(up, of_t, unseen * (self.bounds.high - self.value))
+        interval = Interval(self.value - down, self.value + up).clipped(self.bounds)
+        return interval.low, interval.high
+
+    @property
+    def is_shared(self) -> bool:
+        return bool((self.by_case.has_own & self.by_case.has_others).any())
+
+    def _margin(self, one: float, other: float) -> float:
+        return sqrt(max(0.0, one**2 + other**2 - 2.0 * self.correlation * one * other))
+
+    def p(self) -> float:
+        """Level at which the interval ends at 0, or 6e-14 where it is smaller."""
+        from scipy.optimize import brentq
+        from scipy.special import ndtr
+
+        def end(quantile: float) -> float:
+            low, high = self.ends(float(ndtr(-quantile)))
+            return low if self.value > 0 else -high
+
+        if end(0.0) <= 0.0:
+            return 1.0
+        quantile = brentq(end, 0.0, _MOST_QUANTILE, xtol=1e-12) if end(_MOST_QUANTILE) < 0.0 else _MOST_QUANTILE
+        return min(1.0, 2.0 * float(ndtr(-quantile)))

@@ -11,9 +11,9 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from gradebook.rubrics.model.arrays import Floats
-from gradebook.rubrics.model.counts import counted
+from gradebook.rubrics.statistics.arrays import Floats
 from gradebook.rubrics.statistics.intervals import LEVEL
+from gradebook.rubrics.statistics.reasons import Cause, Reason, reason_of
 
 LEAST_CASES = 30  # bench/inference_pairs.py has the coverage from there
 MOST_STRENGTH = 10.0  # log odds: a larger estimate is on its way to infinity
@@ -60,7 +60,7 @@ class Ranking:
 
     strengths: tuple[Strength, ...]
     effect: float | None = None
-    reason: str | None = None
+    reason: Reason | None = None
 
 
 def rank_models(choices: Choices, model_count: int) -> Ranking:
@@ -72,11 +72,11 @@ def rank_models(choices: Choices, model_count: int) -> Ranking:
     counts = np.bincount(np.append(choices.firsts, choices.seconds), minlength=model_count)
     unknown = tuple(Strength(None, None, None, int(count)) for count in counts)
     if not _is_connected(choices, model_count):
-        return Ranking(unknown, reason="some models only won, or only lost, against the others")
+        return Ranking(unknown, reason=Reason(Cause.NEVER_BEATEN))
     fit = _Fit(choices, model_count)
     values = fit.solve()
     if np.abs(values[:model_count]).max() > MOST_STRENGTH:
-        return Ranking(unknown, reason="some models never lost, or never won, against the others: they only tied")
+        return Ranking(unknown, reason=Reason(Cause.ONLY_TIED))
     centred = np.eye(model_count, fit.size) - np.append(np.ones(model_count), np.zeros(fit.size - model_count)) / (
         model_count
     )
@@ -84,10 +84,9 @@ def rank_models(choices: Choices, model_count: int) -> Ranking:
     case_count = np.unique(choices.cases).size
     effect = None if choices.covariate is None else float(values[model_count])
     if case_count < LEAST_CASES:
-        found = [Strength(float(s), None, None, int(n)) for s, n in zip(strengths, counts, strict=True)]
-        return Ranking(
-            tuple(found), effect, f"found {counted(case_count, 'case')}, expected {LEAST_CASES} or more for intervals"
-        )
+        without_intervals = [Strength(float(s), None, None, int(n)) for s, n in zip(strengths, counts, strict=True)]
+        few = reason_of(Cause.FEW_RANKED_CASES, case_count=case_count, least=LEAST_CASES)
+        return Ranking(tuple(without_intervals), effect, few)
     errors = np.sqrt(np.einsum("ij,jk,ik->i", centred, fit.variance(values), centred))
     from scipy.special import stdtrit
 
@@ -130,8 +129,8 @@ class _Fit:
         np.add.at(by_case, codes.ravel(), gradients)
         inverse = np.linalg.pinv(information, rcond=1e-10, hermitian=True)
         scale = len(by_case) / (len(by_case) - 1.0)
-        found: Floats = inverse @ (by_case.T @ by_case * scale) @ inverse
-        return found
+        covariance: Floats = inverse @ (by_case.T @ by_case * scale) @ inverse
+        return covariance
 
     def _derivatives(self, values: Floats) -> tuple[Floats, Floats]:
         """Gradient of each choice, (choice, parameter), and the information, (parameter, parameter)."""
@@ -149,8 +148,8 @@ class _Fit:
             return gradients, information
         gradients = np.column_stack([gradients, self._is_tie - shares[2]])
         cross = -self._design.T @ (shares[2] * (shares[1] - shares[0]) / 2.0)
-        own = float((shares[2] * (1.0 - shares[2])).sum())
-        return gradients, np.block([[information, cross[:, None]], [cross[None, :], np.array([[own]])]])
+        tie_information = float((shares[2] * (1.0 - shares[2])).sum())
+        return gradients, np.block([[information, cross[:, None]], [cross[None, :], np.array([[tie_information]])]])
 
 
 def _is_connected(choices: Choices, model_count: int) -> bool:
@@ -167,6 +166,6 @@ def _is_connected(choices: Choices, model_count: int) -> bool:
 def number_models(names: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], Codes, Codes]:
     """Models in order, and the numbers of the first and the second of each pair of names."""
     order = tuple(sorted({name for pair in names for name in pair}))
-    place = {name: number for number, name in enumerate(order)}
-    firsts, seconds = (np.array([place[pair[side]] for pair in names], dtype=np.int64) for side in (0, 1))
+    numbers = {name: number for number, name in enumerate(order)}
+    firsts, seconds = (np.array([numbers[pair[side]] for pair in names], dtype=np.int64) for side in (0, 1))
     return order, firsts, seconds

@@ -3,27 +3,34 @@
 A side of a draw is one replicate of each output, the same for all its criteria. Replicates of an output are
 exchangeable, whatever the criteria of one reply share, so each draw is as likely as the observed pairs. With two
 replicates, the draws are the sign flips of a permutation test (Fisher 1935, chapter 3) under no change.
+
+Rules evaluated on many comparisons at once, and their nominal rate of false alarms.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradebook.rubrics.model.arrays import Floats
-from gradebook.rubrics.statistics.comparison import CORRECTED_FIGURES, PASS_FIGURES, WIN_FIGURES, measure_pairs
-from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
-from gradebook.rubrics.statistics.mean_difference import TIED, MeanDifference, count_moved, measure_difference
-from gradebook.rubrics.statistics.paired import adjust_for_many, adjust_step_down, mcnemar, wilcoxon
-from gradebook.rubrics.statistics.rule_false_alarms import holds_in_each
-from gradebook.rubrics.statistics.rules import OVERALL, Rule
-from gradebook.rubrics.statistics.vectorised_means import Codes, Means, measure_means, sum_clusters
+from gradebook.rubrics.statistics.arrays import Floats
+from gradebook.rubrics.statistics.comparison import (
+    CORRECTED_FIGURES,
+    PASS_FIGURES,
+    WIN_FIGURES,
+    measure_pairs,
+    shared_clusters,
+)
+from gradebook.rubrics.statistics.intervals import DIFFERENCES, Codes, Interval, Means, measure_means, sum_clusters
+from gradebook.rubrics.statistics.means import TIED, MeanDifference, count_moved, measure_difference
+from gradebook.rubrics.statistics.rules import OPERATORS, OVERALL, AnyOf, Comparison, Junction, Negation, Rule
+from gradebook.rubrics.statistics.significance import adjust_for_many, adjust_step_down, mcnemar, wilcoxon
 
 CHUNK_CELLS = 400_000  # draws x outputs in memory at once
-# a bootstrap for each draw would take hours; a family spans models, which are drawn one by one
-# and ratings are of one reply
-UNDRAWN_FIGURES = ("boot_low", "boot_high", "p_family", *CORRECTED_FIGURES, *WIN_FIGURES)
+# A bootstrap of each draw would take hours, a family spans models, which are drawn one by one, and ratings are of one
+# reply.
+UNDRAWN_FIGURES = ("boot_low", "boot_high", "p_family", "release_power", *CORRECTED_FIGURES, *WIN_FIGURES)
 
 Picks = NDArray[np.int8]
 
@@ -52,8 +59,8 @@ class ReplicateScores:
     def side(self, picks: Picks) -> Floats:
         """Scores of one side of some draws. picks: (draw, output). Returns (draw, pair)."""
         first = np.arange(self.outputs.size) * self.scores.shape[1]
-        found: Floats = self.scores.ravel().take(picks[:, self.outputs] + first)
-        return found
+        picked: Floats = self.scores.ravel().take(picks[:, self.outputs] + first)
+        return picked
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +112,14 @@ def hold_in_draws(
 ) -> HeldDraws:
     """Draw two sides repeatedly, and evaluate all rules on the same draws. chosen_from: as in `measure_difference`."""
     chunk = max(1, CHUNK_CELLS // max(1, outputs.output_count))
-    held, diffs = [], []
+    outcomes, diffs = [], []
     for start in range(0, draw_count, chunk):
         count = min(chunk, draw_count - start)
         sides = draw_sides(rng, count, outputs.output_count, outputs.replicate_count)
-        found = DrawnFigures(outputs, *sides, chosen_from)
-        held.append(np.stack([holds_in_each(rule, found) for rule in rules]) if rules else np.empty((0, count)))
-        diffs.append(found.figures(OVERALL, "", "mean_diff"))
-    return HeldDraws(np.concatenate(held, axis=1), np.concatenate(diffs))
+        figures = DrawnFigures(outputs, *sides, chosen_from)
+        outcomes.append(np.stack([holds_in_each(rule, figures) for rule in rules]) if rules else np.empty((0, count)))
+        diffs.append(figures.figures(OVERALL, "", "mean_diff"))
+    return HeldDraws(np.concatenate(outcomes, axis=1), np.concatenate(diffs))
 
 
 class DrawnFigures:
@@ -135,7 +142,9 @@ class DrawnFigures:
 
     def ids(self, scope: str) -> list[str]:
         """Ids of a scope, in order; for criteria those of the rubric, without per-case ones."""
-        return [scope_id for (found, scope_id), line in self._lines.items() if found == scope and not line.is_own]
+        return [
+            scope_id for (line_scope, scope_id), line in self._lines.items() if line_scope == scope and not line.is_own
+        ]
 
     def figures(self, scope: str, scope_id: str, figure: str) -> Floats:
         """One figure of each draw, (draw,); NaN if it is unknown or there is no such line."""
@@ -168,7 +177,7 @@ class DrawnFigures:
     def _adjusted_ps(self, scope: str, figure: str) -> dict[str, Floats]:
         key = scope, figure
         if key not in self._adjusted:
-            lines = [line for (found, _), line in self._lines.items() if found == scope]
+            lines = [line for (line_scope, _), line in self._lines.items() if line_scope == scope]
             raw = np.stack([self._test_of(line).p for line in lines], axis=1)
             adjusted = np.stack([_ADJUSTED[figure](ps) for ps in raw], axis=1)
             self._adjusted[key] = {line.scope_id: ps for line, ps in zip(lines, adjusted, strict=True)}
@@ -185,11 +194,11 @@ class DrawnFigures:
             counts = (_IS_KIND[kind](of_b - of_a) & is_known).sum(axis=1).astype(np.float64)
             n = is_known.sum(axis=1)
             return counts if measure == "count" else np.where(n > 0, counts / np.maximum(n, 1), np.nan)
-        found = []
-        for scores_a, scores_b, known in zip(of_a, of_b, is_known, strict=True):
-            pairs = scores_a[known], scores_b[known], line.cases[known]
-            found.append(_figure_of_draw(figure, *pairs, line.bounds))
-        return np.array(found)
+        values = []
+        for scores_a, scores_b, is_pair in zip(of_a, of_b, is_known, strict=True):
+            pairs = scores_a[is_pair], scores_b[is_pair], line.cases[is_pair]
+            values.append(_figure_of_draw(figure, *pairs, line.bounds))
+        return np.array(values)
 
     def _pass_figure(self, figure: str) -> Floats:
         line = self._passes
@@ -203,9 +212,9 @@ class DrawnFigures:
                 side = of_a if figure == "pass_rate_a" else of_b
                 return measure_means(np.where(np.isnan(changes), np.nan, side)).mean
             case "p_mcnemar":
-                known = [~np.isnan(each) for each in changes]
-                passes = zip(of_a, of_b, known, strict=True)
-                return np.array([mcnemar(a[k], b[k], _shared(line.cases[k])) for a, b, k in passes])
+                known_masks = [~np.isnan(change) for change in changes]
+                passes = zip(of_a, of_b, known_masks, strict=True)
+                return np.array([mcnemar(a[k], b[k], shared_clusters(line.cases[k])) for a, b, k in passes])
         means = measure_means(changes, line.clusters)
         if figure in ("pass_n", "pass_diff"):
             return means.n if figure == "pass_n" else means.mean
@@ -252,10 +261,108 @@ def _test(means: Means, differences: Floats, line: ReplicateScores, chosen_from:
 def _figure_of_draw(figure: str, of_a: Floats, of_b: Floats, cases: Codes, bounds: Interval) -> float:
     """Figure of the scored pairs of one draw."""
     if figure == "p_wilcoxon":
-        return wilcoxon(of_b - of_a, _shared(cases))
+        return wilcoxon(of_b - of_a, shared_clusters(cases))
     value = getattr(measure_pairs(of_a, of_b, cases, bounds=bounds), figure)
     return np.nan if value is None else float(value)
 
 
-def _shared(cases: Codes) -> Codes | None:
-    return cases if np.bincount(cases).max(initial=0) > 1 else None
+P_FIGURES = frozenset({"p", "p_adjusted", "p_family", "p_holm", "p_wilcoxon", "p_mcnemar"})
+SIGNED_FIGURES = frozenset({"mean_diff", "pass_diff", "effect_size"})
+
+
+class ManyFigures(Protocol):
+    """Figures of many comparisons, for the evaluation of rules."""
+
+    @property
+    def draw_count(self) -> int:
+        """Number of comparisons."""
+
+    def ids(self, scope: str) -> Sequence[str]:
+        """Ids of a scope, in order."""
+
+    def figures(self, scope: str, scope_id: str, figure: str) -> Floats:
+        """One figure of each comparison, (draw,); NaN if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nominal:
+    """Rate at which a rule with one p should fire if nothing changed. rate: 0..1.
+
+    each: `criterion` or `category` if the rate applies to each of them, as `any` tests an unadjusted p of each.
+    """
+
+    rate: float
+    each: str | None
+
+
+def holds_in_each(rule: Rule, comparisons: ManyFigures, scope_id: str | None = None) -> Floats:
+    """Whether the rule holds in each comparison, (draw,): 1, 0, or NaN if it depends on an unknown figure."""
+    match rule:
+        case Comparison(name, sign, number):
+            values = comparisons.figures(
+                name.scope, (scope_id or "") if name.scope_id is None else name.scope_id, name.figure
+            )
+            is_met: Floats = np.asarray(OPERATORS[sign](values, number), dtype=np.float64)  # type: ignore[arg-type]
+            return np.where(np.isnan(values), np.nan, is_met)
+        case Negation(inner):
+            return np.asarray(1.0 - holds_in_each(inner, comparisons, scope_id), dtype=np.float64)
+        case Junction(rules, is_all):
+            return _joined([holds_in_each(inner, comparisons, scope_id) for inner in rules], is_all=is_all)
+        case AnyOf(scope, inner):
+            outcomes = [holds_in_each(inner, comparisons, one) for one in comparisons.ids(scope)]
+            # Without anything to test, a gate must not pass.
+            return _joined(outcomes or [np.full(comparisons.draw_count, np.nan)], is_all=False)
+
+
+def nominal_rate(rule: Rule) -> Nominal | None:
+    """Nominal rate of a rule's only p: its bound, or half of it if the rule tests only one direction.
+
+    None unless there is exactly one p with an upper bound, and no `or` and `not`.
+    """
+    conjuncts = list(_joined_by_and(rule, None))
+    comparisons = [(part, around) for part, around in conjuncts if isinstance(part, Comparison)]
+    bounds = [(part, around) for part, around in comparisons if part.name.figure in P_FIGURES]
+    if len(comparisons) < len(conjuncts) or len(bounds) != 1:
+        return None
+    ((bound, around),) = bounds
+    if bound.sign not in ("<", "<=") or not 0 < bound.number < 1:
+        return None
+    is_one_sided = any(
+        its_around is around and _is_same_row(part, bound) and _is_direction(part) for part, its_around in comparisons
+    )
+    rate = bound.number / 2.0 if is_one_sided else bound.number
+    is_of_each = bound.name.scope_id is None and bound.name.figure not in ("p_adjusted", "p_family", "p_holm")
+    return Nominal(rate, around.scope if around is not None and is_of_each else None)
+
+
+def _joined(outcomes: Sequence[Floats], *, is_all: bool) -> Floats:
+    """All or any outcomes of each comparison: one false (true) decides, otherwise an unknown one makes the result
+    unknown.
+    """
+    stacked = np.stack(outcomes)
+    decisive = 0.0 if is_all else 1.0
+    outermost = stacked.min(axis=0) if is_all else stacked.max(axis=0)  # NaN if one of them is
+    return np.where((stacked == decisive).any(axis=0), decisive, outermost)
+
+
+def _joined_by_and(rule: Rule, around: AnyOf | None) -> Iterator[tuple[Rule, AnyOf | None]]:
+    """Parts of a rule that all have to hold, each with its enclosing `any`."""
+    match rule:
+        case Junction(rules, True):
+            for inner in rules:
+                yield from _joined_by_and(inner, around)
+        case AnyOf(_, inner):
+            yield from _joined_by_and(inner, rule)
+        case _:
+            yield rule, around
+
+
+def _is_same_row(part: Comparison, bound: Comparison) -> bool:
+    return (part.name.scope, part.name.scope_id) == (bound.name.scope, bound.name.scope_id)
+
+
+def _is_direction(part: Comparison) -> bool:
+    """Whether a comparison allows at most one half of the differences: below 0 or less, above 0 or more."""
+    is_below = part.sign in ("<", "<=") and part.number <= 0
+    is_above = part.sign in (">", ">=") and part.number >= 0
+    return part.name.figure in SIGNED_FIGURES and (is_below or is_above)

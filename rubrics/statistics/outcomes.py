@@ -1,7 +1,7 @@
-"""Do scores follow outcomes in use? Correlations, the weights that outcomes suggest, and what each criterion adds.
+"""Scores and outcomes in use: correlations, the weights that outcomes suggest, and what each criterion adds.
 
-Everything is measured on the same cases that suggest it, so none of it shows a cause, and none of it shows what the
-scores would be worth on other cases.
+All figures come from the cases that suggest them. So they show no cause, and not what the scores would be worth on
+other cases.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from math import atanh, isnan, nan, sqrt, tanh
 import numpy as np
 from numpy.typing import NDArray
 
-from gradebook.rubrics.model.arrays import Floats
+from gradebook.rubrics.statistics.arrays import Floats
 from gradebook.rubrics.statistics.intervals import LEVEL, SPREAD_TOLERANCE, UNKNOWN, Interval
 
 LEAST_CASES = 10
@@ -67,8 +67,8 @@ def _correlate(
         return Correlation(value, UNKNOWN)
     part_count = min(case_count, MOST_PARTS)
     parts = np.random.default_rng(SEED).permutation(case_count)[codes] % part_count
-    left = np.array([measure(own[parts != part], others[parts != part]) for part in range(part_count)])
-    return Correlation(value, _jackknifed(value, left))
+    without_part = np.array([measure(own[parts != part], others[parts != part]) for part in range(part_count)])
+    return Correlation(value, _jackknifed(value, without_part))
 
 
 def suggest_weights(
@@ -94,12 +94,12 @@ def suggest_weights(
     draws = np.random.default_rng(SEED).multinomial(case_count, np.full(case_count, 1 / case_count), DRAWS)
     drawn = np.array([_fit((draw @ flat).reshape(count + 2, count + 2))[0] for draw in draws])
     totals = drawn.sum(axis=1)
-    known = drawn[totals > 0] / totals[totals > 0, None]
+    defined = drawn[totals > 0] / totals[totals > 0, None]
     now = _pearson(overall, outcomes)
-    if not weights.sum() or len(known) < 0.95 * DRAWS:
+    if not weights.sum() or len(defined) < 0.95 * DRAWS:
         intervals = (UNKNOWN,) * count
     else:
-        ends = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+        ends = np.quantile(defined, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
         pairs = zip(ends.T.tolist(), varies.tolist(), strict=True)
         intervals = tuple(Interval(*both) if is_shown else UNKNOWN for both, is_shown in pairs)
     shares = np.where(varies, weights / weights.sum() if weights.sum() else nan, nan)
@@ -111,17 +111,21 @@ def unique_shares(scores: Floats) -> Floats:
 
     scores: (n, criterion), no NaN. NaN for a constant criterion, and for all with fewer than 2 rows for a criterion.
     """
-    found = np.full(scores.shape[1], np.nan)
+    shares = np.full(scores.shape[1], np.nan)
     varies = np.flatnonzero(scores.std(axis=0) > SPREAD_TOLERANCE) if len(scores) else np.zeros(0, dtype=np.int64)
     if not varies.size or len(scores) < 2 * varies.size + 2:
-        return found
+        return shares
     centred = scores[:, varies] - scores[:, varies].mean(axis=0)
-    for place, criterion in enumerate(varies.tolist()):
-        others = np.delete(centred, place, axis=1)
-        fitted = others @ np.linalg.lstsq(others, centred[:, place], rcond=None)[0] if others.shape[1] else 0.0
-        left = np.square(centred[:, place] - fitted).sum() / np.square(centred[:, place]).sum()
-        found[criterion] = min(max(float(left), 0.0), 1.0)
-    return found
+    for column, criterion in enumerate(varies.tolist()):
+        other_columns = np.delete(centred, column, axis=1)
+        fitted = (
+            other_columns @ np.linalg.lstsq(other_columns, centred[:, column], rcond=None)[0]
+            if other_columns.shape[1]
+            else 0.0
+        )
+        unexplained = np.square(centred[:, column] - fitted).sum() / np.square(centred[:, column]).sum()
+        shares[criterion] = min(max(float(unexplained), 0.0), 1.0)
+    return shares
 
 
 def _fit(moments: Floats) -> tuple[Floats, float]:
@@ -132,21 +136,21 @@ def _fit(moments: Floats) -> tuple[Floats, float]:
     centred = moments[1:, 1:] / n - np.outer(means, means)
     of_scores, with_outcome, of_outcome = centred[:-1, :-1], centred[:-1, -1], float(centred[-1, -1])
     values, vectors = np.linalg.eigh(of_scores)
-    kept = values > SPREAD_TOLERANCE
-    if not kept.any() or of_outcome <= SPREAD_TOLERANCE:
+    is_kept = values > SPREAD_TOLERANCE
+    if not is_kept.any() or of_outcome <= SPREAD_TOLERANCE:
         return np.zeros(len(with_outcome)), 0.0
-    root = np.sqrt(values[kept])[:, None] * vectors[:, kept].T  # root' root = of_scores
-    weights = nnls(root, (vectors[:, kept].T @ with_outcome) / np.sqrt(values[kept]))[0]
+    root = np.sqrt(values[is_kept])[:, None] * vectors[:, is_kept].T  # root' root = of_scores
+    weights = nnls(root, (vectors[:, is_kept].T @ with_outcome) / np.sqrt(values[is_kept]))[0]
     explained = 2 * weights @ with_outcome - weights @ of_scores @ weights
     return weights, float(min(max(explained / of_outcome, 0.0), 1.0))
 
 
-def _jackknifed(value: float, left: Floats) -> Interval:
+def _jackknifed(value: float, values: Floats) -> Interval:
     from scipy.special import stdtrit
 
-    if np.isnan(left).any() or (np.abs(left) > CLOSE).any():
+    if np.isnan(values).any() or (np.abs(values) > CLOSE).any():
         return UNKNOWN
-    z = np.arctanh(left)
+    z = np.arctanh(values)
     error = sqrt((z.size - 1) / z.size * float(np.square(z - z.mean()).sum()))
     margin = float(stdtrit(z.size - 1, (1 + LEVEL) / 2)) * error
     return Interval(tanh(atanh(value) - margin), tanh(atanh(value) + margin))

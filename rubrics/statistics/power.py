@@ -1,4 +1,4 @@
-"""Power of a comparison with n values, and the n it needs: exact, by the noncentral t distribution."""
+"""Power of a comparison with n values, and the n it needs: exact for t, simulated for the interval that decides."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,11 +6,21 @@ from math import inf, isnan, nan, sqrt
 
 import numpy as np
 
+from gradebook.rubrics.statistics.arrays import Floats
+from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval, measure_means, unseen_share
+from gradebook.rubrics.statistics.means import count_moved, lower_ends
+
 POWER = 0.8
 ALPHA = 0.05
 MOST_N = 10**9
 MOST_EXACT_DF = 1_000_000
 SHARES_SUMMED = 10_000  # of the distribution of the standard error
+DRAW_COUNT = 400  # simulated comparisons
+MOST_DRAWN = 4_000  # cases of a simulated comparison; with more, the interval is that of t
+MOST_SIMULATED = 1_000  # cases of a comparison whose own power is simulated
+MOST_SLOPE = 50.0  # with it, nearly all cases have the largest difference
+SLOPE_STEPS = 6
+_CLOSE_N = 1.03  # ratio of two numbers of cases that a simulation does not tell apart
 
 
 def power_of(effect: float, sd: float, n: int, *, alpha: float = ALPHA, is_paired: bool = True) -> float:
@@ -98,12 +108,131 @@ class Margin:
         return _least_n(lambda n: self.power_of(effect, sd, n, alpha=alpha, is_paired=is_paired), power)
 
 
+def shown_margin(differences: Floats, n: int, rng: np.random.Generator, *, power: float = POWER) -> float:
+    """Smallest M for which the gate not_worse_by(M) passes an equal model with this power, with n cases.
+
+    differences: of past cases, (case,); their signs are drawn anew, as those of an equal model. The interval is the one
+    that decides in comparisons; above `MOST_DRAWN` cases it narrows with their root. NaN without two cases.
+    """
+    if n < 2 or differences.size < 2:
+        return nan
+    if n > MOST_DRAWN:
+        return shown_margin(differences, MOST_DRAWN, rng, power=power) * sqrt(MOST_DRAWN / n)
+    drawn = rng.choice(np.abs(differences), (DRAW_COUNT, n)) * rng.choice((-1.0, 1.0), (DRAW_COUNT, n))
+    lows = lower_ends(measure_means(drawn), count_moved(drawn))
+    return -float(np.quantile(lows, 1.0 - power))
+
+
+def cases_to_show(differences: Floats, margin: float, rng: np.random.Generator, *, power: float = POWER) -> int | None:
+    """Number of cases with which the gate not_worse_by(margin) passes an equal model with this power, within 3%.
+
+    By `shown_margin`, and by t above `MOST_DRAWN` cases. None without two past cases.
+    """
+    if differences.size < 2:
+        return None
+    low, high = 2, MOST_DRAWN
+    if shown_margin(differences, high, rng, power=power) > margin:
+        return Margin(margin).needed_n(0.0, float(np.sqrt(np.square(differences).mean())), power=power)
+    while high > low * _CLOSE_N and high - low > 1:
+        middle = round(sqrt(low * high))
+        low, high = (low, middle) if shown_margin(differences, middle, rng, power=power) <= margin else (middle, high)
+    return high
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedPower:
+    """Power of a comparison with these cases, simulated by the interval that decides.
+
+    detectable: least true difference that is beyond chance with the power; NaN where the observed sizes of differences
+    reach none. release_power: probability that an equal model meets not_worse_by(margin).
+    """
+
+    detectable: float
+    release_power: float
+
+
+def simulate_power(
+    differences: Floats,
+    margin: float,
+    rng: np.random.Generator,
+    *,
+    bounds: Interval = DIFFERENCES,
+    test_count: float = 1,
+    chosen_from: float = 1,
+    power: float = POWER,
+) -> SimulatedPower:
+    """Simulate `DRAW_COUNT` comparisons of as many cases, 2 to `MOST_SIMULATED`.
+
+    differences: of the cases, (case,). Simulated ones have their sizes; signs are even where the models are equal, and
+    a true difference makes sizes and signs likelier by the factor exp(slope x difference), which leaves the sizes the
+    observed ones. test_count: of the comparison, by which p is multiplied. Others: as in `measure_difference`.
+    """
+    sizes = np.abs(differences)
+    values = np.sort(np.concatenate([-sizes, sizes]))
+    draws = rng.random((DRAW_COUNT, differences.size))
+
+    def lows(slope: float, tests: float) -> tuple[float, Floats]:
+        weights = np.exp(slope * (values - values[-1]))
+        shares = np.cumsum(weights / weights.sum())
+        drawn = values[np.minimum(np.searchsorted(shares, draws), values.size - 1)]
+        level = 1.0 - ALPHA / (chosen_from * tests)
+        ends = lower_ends(measure_means(drawn), count_moved(drawn), bounds, level=level)
+        return float(weights @ values / weights.sum()), ends
+
+    release_power = float((lows(0.0, 1.0)[1] > -margin).mean())
+    spread = float(np.square(sizes).mean())
+    if spread <= 0.0:
+        return SimulatedPower(nan, release_power)
+    near, far = 0.0, 2.0 / sqrt(spread * differences.size)
+    while (lows(far, test_count)[1] > 0.0).mean() < power:
+        near, far = far, 2.0 * far
+        if far * float(values[-1]) > MOST_SLOPE:
+            return SimulatedPower(nan, release_power)
+    for _ in range(SLOPE_STEPS):
+        middle = (near + far) / 2.0
+        near, far = (near, middle) if (lows(middle, test_count)[1] > 0.0).mean() >= power else (middle, far)
+    return SimulatedPower(lows(far, test_count)[0], release_power)
+
+
 def sd_of_case(sd: float, samples: int, icc: float) -> float:
     """Standard deviation of a case's mean over its outputs. sd: of one output; icc: correlation of two, 0..1.
 
     With it, n counts cases: the design effect 1 + (samples - 1) x icc (Kish 1965), over the samples.
     """
     return sd * sqrt((1.0 + (samples - 1) * icc) / samples)
+
+
+def deciding_power(effect: float, sd: float, n: int, *, alpha: float = ALPHA, margin: float = 0.0) -> float:
+    """Probability (0..1) that the interval of a mean difference of n pairs begins above -margin; 0 < `sd`, 2 <= `n`.
+
+    Of normal differences in -1..1: the interval is t's, and allows for the share of cases at -1 that n pairs can't show
+    (`measure_difference`). Averaged over the standard error, whose square has the chi-squared distribution.
+    """
+    from scipy.special import chdtri, ndtr, stdtrit
+
+    error, df = sd / sqrt(n), n - 1.0
+    share = float(unseen_share(n, alpha / 2.0))
+    least = (share - margin) / (1.0 - share)  # of the mean, so that mean - share x (mean + 1) is above -margin
+    ranks = (np.arange(SHARES_SUMMED) + 0.5) / SHARES_SUMMED
+    of_t = float(stdtrit(df, 1.0 - alpha / 2.0)) * error * np.sqrt(chdtri(df, ranks) / df) - margin
+    return float(ndtr((effect - np.maximum(of_t, least)) / error).mean())
+
+
+def deciding_n(
+    effect: float, sd: float, *, power: float = POWER, alpha: float = ALPHA, margin: float = 0.0
+) -> int | None:
+    """Smallest number of pairs with this `deciding_power`; None if there is none up to `MOST_N`."""
+    if effect + margin <= 0.0 or not sd > 0:
+        return None
+    return _least_n(lambda n: deciding_power(effect, sd, n, alpha=alpha, margin=margin) if n > 1 else 0.0, power)
+
+
+def deciding_effect(sd: float, n: int, *, power: float = POWER, alpha: float = ALPHA) -> float:
+    """Smallest true difference that n pairs detect with this `deciding_power`; NaN above 1."""
+    detectable = _solve(
+        lambda effect: deciding_power(min(effect, 1.0), sd, n, alpha=alpha) if effect < 2 else 1.0, power
+    )
+    return detectable if detectable <= 1.0 else nan
 
 
 def _least_n(power_at: Callable[[int], float], wanted: float) -> int | None:

@@ -1,14 +1,101 @@
-"""Comparison of one rater with others over several criteria, each figure with its interval over cases."""
+"""Comparison of one rater with others, and of a judge with people; each figure with its interval over cases.
+
+A judge with people: agreement with the judge's gaps counted, and whether the judge agrees with people as they do.
+The second figure replaces a person by the judge, as the alternative annotator test does (Calderon, Reichart and Dror
+2025), on agreement beyond chance: a judge that gives one level to everything often has the same level as people.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from gradebook.rubrics.model.arrays import Floats
-from gradebook.rubrics.statistics.agreement import MOST_LEVELS, Measure, too_few_for_chance
-from gradebook.rubrics.statistics.agreement_sums import count_kinds
-from gradebook.rubrics.statistics.jackknife import Jackknife, Parts, Scale, jackknife_parts
+from gradebook.rubrics.statistics.agreement import (
+    MOST_LEVELS,
+    Kinds,
+    Measure,
+    count_kinds,
+    one_way_sums,
+    pair_one_way_sums,
+    pair_two_way_sums,
+    paired_sides,
+    side_pairs,
+    squared_differences,
+    too_few_for_chance,
+    too_many_levels,
+)
+from gradebook.rubrics.statistics.agreement_coefficients import interval_alpha
+from gradebook.rubrics.statistics.arrays import Floats, cluster_sums
+from gradebook.rubrics.statistics.reasons import Cause, Reason
+from gradebook.rubrics.statistics.resampling import Jackknife, Parts, Scale, jackknife_parts
+
+WITH_GAPS, OVER_PEOPLE = "percent_agreement_with_gaps", "alpha_over_people"
+JUDGE_STATISTICS = (WITH_GAPS, OVER_PEOPLE)
+
+
+def agreement_with_gaps(levels: Floats, is_gap: NDArray[np.bool_], cases: ArrayLike) -> Measure:
+    """Share of pairs with the same level, where an output that the judge left unscored counts as disagreement.
+
+    levels: (rater, output), the judge's first, NaN where missing. is_gap: (output,), asked and left unscored. cases:
+    (output,).
+    """
+    is_asked = ~np.isnan(levels[0]) | is_gap
+    pairs = (~np.isnan(levels[1:]) & is_asked).sum(axis=0).astype(np.float64)
+    same = (levels[1:] == levels[0]).sum(axis=0).astype(np.float64)
+    chosen = pairs > 0
+    n = int(chosen.sum())
+    if not n:
+        return Measure(WITH_GAPS, None, None, None, Reason(Cause.NO_PAIRS), n)
+    codes = np.asarray(cases)[chosen]
+    same_sums, pair_sums = (cluster_sums(counts[chosen], codes)[0] for counts in (same, pairs))
+    value, group_count = float(same_sums.sum() / pair_sums.sum()), same_sums.size
+    if group_count < 2:
+        return Measure(WITH_GAPS, value, None, None, Reason(Cause.ONE_CASE), n)
+    parts = Parts(np.empty((group_count, 0)), np.ones(group_count), group_count)
+    without = (same_sums.sum() - same_sums) / (pair_sums.sum() - pair_sums)
+    return _jackknife_measure(WITH_GAPS, Jackknife(value, parts, without, Scale.RATE), n)
+
+
+def alpha_over_people(scores: Floats, cases: ArrayLike) -> Measure:
+    """Krippendorff's alpha (interval) of the judge with each person, minus that of people with each other.
+
+    scores: (rater, output), the judge's first, NaN where missing. Of outputs that the judge and two people scored.
+    """
+    is_complete = ~np.isnan(scores[0]) & ((~np.isnan(scores[1:])).sum(axis=0) > 1)
+    n = int(is_complete.sum())
+    if n < 2:
+        return Measure(OVER_PEOPLE, None, None, None, Reason(Cause.FEW_WITH_PEOPLE), n)
+    codes = np.asarray(cases)[is_complete]
+    kinds = count_kinds(scores[:, is_complete], scores[:, is_complete])
+    value = float(_difference(kinds, kinds.counts[None].astype(np.float64))[0])
+    if np.isnan(value):
+        return Measure(OVER_PEOPLE, None, None, None, Reason(Cause.EQUAL_OR_FEW), n)
+    few = too_few_for_chance(kinds, codes)
+    if few is not None:
+        return Measure(OVER_PEOPLE, value, None, None, few, n)
+    parts = jackknife_parts(kinds.of_units, codes)
+    return _jackknife_measure(OVER_PEOPLE, Jackknife(value, parts, _difference(kinds, parts.weights), Scale.ANY), n)
+
+
+def _difference(kinds: Kinds, weights: Floats) -> Floats:
+    pairs = side_pairs(paired_sides(kinds), weights)
+    judge = pair_one_way_sums(pair_two_way_sums(pairs))
+    of_judge = 2.0 * pairs.sums(np.square(pairs.own - pairs.others))
+    people = kinds.without_rater(0)
+    among = one_way_sums(people, weights)
+    of_people = squared_differences(people, weights)
+    difference: Floats = interval_alpha(of_judge, judge.ratings, judge.total, judge.squares) - interval_alpha(
+        of_people, among.ratings, among.total, among.squares
+    )
+    return difference
+
+
+def _jackknife_measure(name: str, jackknife: Jackknife, n: int) -> Measure:
+    interval, reason = jackknife.interval()
+    if reason is not None:
+        return Measure(name, jackknife.value, None, None, reason, n)
+    return Measure(name, jackknife.value, interval.low, interval.high, None, n)
+
 
 _SCALES = {
     "percent_agreement": Scale.RATE,
@@ -71,27 +158,31 @@ def compare_rater(
         }
 
     few = too_few_for_chance(count_kinds(shifted, shifted), cases) if own.size else None
-    whole, parts = measure(np.ones((1, own.size))), jackknife_parts(np.arange(own.size), cases)
+    sample, parts = measure(np.ones((1, own.size))), jackknife_parts(np.arange(own.size), cases)
     without_cases = measure(parts.weights) if parts.group_count > 1 else {}
-    undefined = {"percent_agreement": f"found more than {MOST_LEVELS} different scores, expected levels"}
-    undefined["alpha_interval"] = "the ratings are all equal"
-    found = {
-        name: _measure(name, float(whole[name][0]), without_cases.get(name), parts, undefined.get(name), few)
+    undefined = {"percent_agreement": too_many_levels(), "alpha_interval": Reason(Cause.RATINGS_EQUAL)}
+    measures = {
+        name: _case_measure(name, float(sample[name][0]), without_cases.get(name), parts, undefined.get(name), few)
         for name in _SCALES
     }
-    return RaterComparison(int(own.size), int(pairs.sum()), *found.values())
+    return RaterComparison(int(own.size), int(pairs.sum()), *measures.values())
 
 
-def _measure(
-    name: str, value: float, without_cases: Floats | None, parts: Parts, undefined: str | None, few: str | None
+def _case_measure(
+    name: str,
+    value: float,
+    without_cases: Floats | None,
+    parts: Parts,
+    undefined: Reason | None,
+    few: Reason | None,
 ) -> Measure:
     n = parts.weights.shape[1]
     if not n:
-        return Measure(name, None, None, None, "no output was rated by another rater too", n)
+        return Measure(name, None, None, None, Reason(Cause.NO_OTHER_RATER), n)
     if np.isnan(value):
         return Measure(name, None, None, None, undefined, n)
     if without_cases is None:
-        return Measure(name, value, None, None, "one case has no interval", n)
+        return Measure(name, value, None, None, Reason(Cause.ONE_CASE), n)
     if few is not None and name == "alpha_interval":
         return Measure(name, value, None, None, few, n)
     interval, reason = Jackknife(value, parts, without_cases, _SCALES[name]).interval()
@@ -101,5 +192,5 @@ def _measure(
 
 def _ratio(tops: Floats, bottoms: Floats) -> Floats:
     """Quotients, NaN where the divisor is 0."""
-    found: Floats = np.divide(tops, bottoms, out=np.full(tops.shape, np.nan), where=bottoms > 0.0)
-    return found
+    ratios: Floats = np.divide(tops, bottoms, out=np.full(tops.shape, np.nan), where=bottoms > 0.0)
+    return ratios

@@ -1,4 +1,4 @@
-"""Series of looks: the level of each test, so that the whole series raises few false alarms.
+"""Series of looks (interim analyses): the level of each test, so that the whole series raises few false alarms.
 
 bonferroni  alpha over the number of looks, the same on each
 obf         spending of the O'Brien-Fleming type (Lan and DeMets 1983), little in the beginning, most in the end
@@ -19,12 +19,12 @@ REFERENCE_ALPHA = 0.05  # of the intervals and rules that a series corrects
 MOST_FACTOR = 1e6
 MOST_LOOKS = 1_000
 _FIRST_SHARE = 0.5  # of alpha that LORD spends before a first rejection
-# Weights of LORD: place ** -1.6 over zeta(1.6), which add up to 1. Slower ones leave a month without level.
+# Weights of LORD: position ** -1.6 over zeta(1.6), which add up to 1. Slower ones leave a month without level.
 _DECAY, _ZETA = 1.6, 2.2857656
 
 Method = Literal["lord", "obf", "bonferroni"]
 METHODS: tuple[Method, ...] = ("lord", "obf", "bonferroni")
-_WORDS = re.compile(r"(alpha|method|looks)=([a-z]+|[0-9.]+)")
+_SETTING = re.compile(r"(alpha|method|looks)=([a-z]+|[0-9.]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +52,22 @@ class Series:
 
     def _lord_level(self, look: int, rejected: Sequence[int]) -> float:
         first = _FIRST_SHARE * self.alpha
-        earned = [self.alpha - first if place == 0 else self.alpha for place in range(len(rejected))]
-        later = sum(share * _lord_weight(look - at) for share, at in zip(earned, rejected, strict=True) if at < look)
+        earned = [self.alpha - first if index == 0 else self.alpha for index in range(len(rejected))]
+        later = sum(
+            share * _lord_weight(look - earlier)
+            for share, earlier in zip(earned, rejected, strict=True)
+            if earlier < look
+        )
         return _lord_weight(look) * first + later
 
 
 def read_series(text: str) -> Series:
-    """Series of a command line, such as `method=lord,alpha=0.05,looks=31`. Raises `ValueError`."""
-    found = [_WORDS.fullmatch(word.strip()) for word in text.split(",")]
-    values = {each[1]: each[2] for each in found if each is not None}
-    method = next((each for each in METHODS if each == values.get("method", "lord")), None)
+    """Read a series from an option's text, such as `method=lord,alpha=0.05,looks=31`. Raises `ValueError`."""
+    matches = [_SETTING.fullmatch(word.strip()) for word in text.split(",")]
+    values = {match[1]: match[2] for match in matches if match is not None}
+    method = next((name for name in METHODS if name == values.get("method", "lord")), None)
     alpha, looks = float(values.get("alpha", 0.05)), int(values.get("looks", 31))
-    if not all(found) or method is None or not 0 < alpha < 1 or not 1 <= looks <= MOST_LOOKS:
+    if not all(matches) or method is None or not 0 < alpha < 1 or not 1 <= looks <= MOST_LOOKS:
         raise ValueError(text)
     return Series(alpha, method, looks)
 
@@ -76,5 +80,5 @@ def obf_spent(alpha: float, share: float) -> float:
     return 4 * normal.cdf(-normal.inv_cdf(1 - alpha / 4) / sqrt(min(share, 1.0)))
 
 
-def _lord_weight(place: int) -> float:
-    return float(place**-_DECAY) / _ZETA
+def _lord_weight(position: int) -> float:
+    return float(position**-_DECAY) / _ZETA

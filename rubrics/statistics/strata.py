@@ -11,10 +11,9 @@ from math import nan, sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gradebook.rubrics.model.arrays import Floats
-from gradebook.rubrics.statistics.clusters import cluster_sums
+from gradebook.rubrics.statistics.arrays import Floats, cluster_sums
 from gradebook.rubrics.statistics.intervals import SPREAD_TOLERANCE, Mean
-from gradebook.rubrics.statistics.mean_difference import Moved, count_moved, skewness_of
+from gradebook.rubrics.statistics.means import Moved, count_moved, skewness_of
 
 LEAST_CLUSTERS = 5  # of a stratum with a variance of its own
 
@@ -30,13 +29,13 @@ class Strata:
     weights: Floats
     dataset_case_count: float
 
-    def at(self, places: NDArray[np.int64] | NDArray[np.bool_]) -> "Strata":
+    def at(self, selection: NDArray[np.int64] | NDArray[np.bool_]) -> "Strata":
         """Design of some of the values."""
-        return Strata(self.codes[places], self.weights[places], self.dataset_case_count)
+        return Strata(self.codes[selection], self.weights[selection], self.dataset_case_count)
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
+class _ClusterDeviations:
     """Deviations of clusters from their stratum, and variances. All but the last: (cluster,)."""
 
     weights: Floats
@@ -47,10 +46,10 @@ class _Parts:
 
 def weighted_mean(values: ArrayLike, strata: Strata | None) -> float:
     """Mean of the values; NaN without any."""
-    found = np.asarray(values, dtype=np.float64)
-    if not found.size:
+    array = np.asarray(values, dtype=np.float64)
+    if not array.size:
         return nan
-    return float(found.mean() if strata is None else found @ strata.weights / strata.weights.sum())
+    return float(array.mean() if strata is None else array @ strata.weights / strata.weights.sum())
 
 
 def measure_strata(
@@ -64,77 +63,80 @@ def measure_strata(
     has the variance of half a cluster at the other end of 0..1. Degrees of freedom: Satterthwaite's, with Welch's
     correction (1947) for few clusters of a stratum, at most the clusters less the strata.
     """
-    found = np.asarray(values, dtype=np.float64)
-    n, mean = found.size, weighted_mean(found, strata)
+    array = np.asarray(values, dtype=np.float64)
+    n, mean = array.size, weighted_mean(array, strata)
     if not n:
         return Mean(0, 0, nan, nan, nan, nan)
     share = strata.weights / strata.weights.sum()
-    sd = sqrt(float(share @ np.square(found - mean)) * n / (n - 1)) if n > 1 else nan
-    parts = _measure_parts(found, strata, clusters, mean)
-    unit_count = parts.deviations.size
+    sd = sqrt(float(share @ np.square(array - mean)) * n / (n - 1)) if n > 1 else nan
+    clustered = _measure_deviations(array, strata, clusters, mean)
+    unit_count = clustered.deviations.size
     if unit_count < 2:
         return Mean(n, unit_count, mean, sd, nan, nan)
-    variances, counts = np.bincount(parts.groups, np.square(parts.deviations)), np.bincount(parts.groups)
-    if of_scores and (variances.any() or parts.between_variance > SPREAD_TOLERANCE**2):
-        shares, unseen = np.bincount(parts.groups, parts.weights) / parts.weights.sum(), 0.5 / (counts + 1.0)
+    variances, counts = np.bincount(clustered.groups, np.square(clustered.deviations)), np.bincount(clustered.groups)
+    if of_scores and (variances.any() or clustered.between_variance > SPREAD_TOLERANCE**2):
+        shares, unseen = (
+            np.bincount(clustered.groups, clustered.weights) / clustered.weights.sum(),
+            0.5 / (counts + 1.0),
+        )
         floor = np.square(shares) * unseen * (1.0 - unseen) / np.maximum(counts, 1)
         variances = np.where(variances == 0.0, floor, variances)
     within, blurred = float(variances.sum()), float((np.square(variances) / (counts + 1.0)).sum())
     most = max(1.0, unit_count - float((counts > 0).sum()))
     df = max(1.0, min(most, within**2 / blurred - 2.0)) if blurred else most
-    error = sqrt(within + parts.between_variance / strata.dataset_case_count)
+    error = sqrt(within + clustered.between_variance / strata.dataset_case_count)
     return Mean(n, unit_count, mean, sd, error, df)
 
 
-def stand_in_values(values: ArrayLike, strata: Strata, clusters: ArrayLike | None = None) -> Floats:
+def pseudo_values(values: ArrayLike, strata: Strata, clusters: ArrayLike | None = None) -> Floats:
     """Independent values, one for each cluster, whose plain mean and standard error are the weighted ones.
 
     For resampling. The variance between strata is left out.
     """
-    found = np.asarray(values, dtype=np.float64)
-    if not found.size:
-        return found
-    mean = weighted_mean(found, strata)
-    deviations = _measure_parts(found, strata, clusters, mean).deviations
+    array = np.asarray(values, dtype=np.float64)
+    if not array.size:
+        return array
+    mean = weighted_mean(array, strata)
+    deviations = _measure_deviations(array, strata, clusters, mean).deviations
     return np.asarray(mean + deviations.size * deviations, dtype=np.float64)
 
 
 def count_moved_by_stratum(values: ArrayLike, strata: Strata, clusters: ArrayLike | None = None) -> Moved:
     """Moved clusters, with the skewness of the weighted mean's error, and Kish's (1965) effective number of clusters.
 
-    Degrees of freedom are no number of clusters here: strata in which nothing moved have none.
+    Degrees of freedom can't stand for clusters here: strata in which nothing moved have none.
     """
-    found = np.asarray(values, dtype=np.float64)
-    moved = count_moved(cluster_sums(found, clusters)[0])
-    if not found.size:
+    array = np.asarray(values, dtype=np.float64)
+    moved = count_moved(cluster_sums(array, clusters)[0])
+    if not array.size:
         return moved
-    mean = weighted_mean(found, strata)
-    parts = _measure_parts(found, strata, clusters, mean)
-    units = np.asarray(parts.weights.sum() ** 2 / np.square(parts.weights).sum())
-    count = parts.deviations.size
-    skewness = skewness_of(parts.deviations) * np.sqrt(units / count)
-    weighted = count_moved(mean + count * parts.deviations)  # the values of `stand_in_values`
+    mean = weighted_mean(array, strata)
+    clustered = _measure_deviations(array, strata, clusters, mean)
+    units = np.asarray(clustered.weights.sum() ** 2 / np.square(clustered.weights).sum())
+    count = clustered.deviations.size
+    skewness = skewness_of(clustered.deviations) * np.sqrt(units / count)
+    weighted = count_moved(mean + count * clustered.deviations)  # the values of `pseudo_values`
     return replace(weighted, risen=moved.risen, fallen=moved.fallen, skewness=skewness, units=units)
 
 
-def _measure_parts(values: Floats, strata: Strata, clusters: ArrayLike | None, mean: float) -> _Parts:
+def _measure_deviations(values: Floats, strata: Strata, clusters: ArrayLike | None, mean: float) -> _ClusterDeviations:
     units = np.arange(values.size) if clusters is None else np.asarray(clusters)
     _, codes = np.unique(strata.codes + 1j * units, return_inverse=True)
     weights: Floats = np.bincount(codes, strata.weights).astype(np.float64)
     totals = np.bincount(codes, strata.weights * values)
     of_unit = np.zeros(weights.size, dtype=np.int64)
     of_unit[codes] = strata.codes
-    groups = _joined(of_unit)
+    groups = _join_small_strata(of_unit)
     counts = np.bincount(groups)
     means = np.bincount(groups, totals) / np.where(counts, np.bincount(groups, weights), 1.0)
     deviations = totals - weights * means[groups]
     deviations = np.where(np.abs(deviations) <= SPREAD_TOLERANCE * weights, 0.0, deviations)  # rounding of equal values
     factor = counts[groups] / np.maximum(counts[groups] - 1.0, 1.0)
     between = float(weights @ np.square(means[groups] - mean) / weights.sum())
-    return _Parts(weights, deviations * np.sqrt(factor) / weights.sum(), groups, between)
+    return _ClusterDeviations(weights, deviations * np.sqrt(factor) / weights.sum(), groups, between)
 
 
-def _joined(of_unit: NDArray[np.int64]) -> NDArray[np.int64]:
+def _join_small_strata(of_unit: NDArray[np.int64]) -> NDArray[np.int64]:
     """Stratum of each cluster, with the small ones as one. If that is small too, the next larger ones join it."""
     counts = np.bincount(of_unit)
     is_joined = counts < LEAST_CLUSTERS

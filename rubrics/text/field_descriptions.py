@@ -1,6 +1,6 @@
-"""Descriptions of the fields of a model, for docs and editors: those it was given, or the texts under them.
+"""Descriptions of a model's fields, for docs and editors: of its `Field`, or else the docstring under the field.
 
-pydantic would read them from the source whenever a model is imported, which takes longer than all else about it.
+pydantic would read these docstrings whenever a model is imported, which takes longer than the rest of the import.
 """
 
 import ast
@@ -15,9 +15,9 @@ from pydantic.json_schema import GenerateJsonSchema
 
 
 def field_descriptions(model: type[BaseModel]) -> dict[str, str]:
-    """Description of each field by its name in Python, empty where there is none; without a source, nothing is read."""
-    under = {name: text for base in reversed(model.__mro__) for name, text in _texts_under_fields(base).items()}
-    return {name: field.description or under.get(name, "") for name, field in model.model_fields.items()}
+    """Description of each field by its name in Python, empty if there is none or the model has no source."""
+    texts = {name: text for base in reversed(model.__mro__) for name, text in _texts_under_fields(base).items()}
+    return {name: field.description or texts.get(name, "") for name, field in model.model_fields.items()}
 
 
 class DescribedSchema(GenerateJsonSchema):
@@ -25,11 +25,11 @@ class DescribedSchema(GenerateJsonSchema):
 
     def model_schema(self, schema: Any) -> dict[str, Any]:
         model: type[BaseModel] = schema["cls"]
-        found = super().model_schema(schema)
+        json_schema = super().model_schema(schema)
         for name, description in field_descriptions(model).items():
             if description:
-                found["properties"][model.model_fields[name].alias or name].setdefault("description", description)
-        return found
+                json_schema["properties"][model.model_fields[name].alias or name].setdefault("description", description)
+        return json_schema
 
 
 @cache

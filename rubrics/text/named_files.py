@@ -1,4 +1,4 @@
-"""Files that are read whole, or that other files name: regular files of limited size.
+"""Reads of regular files of limited size, such as files that other files name.
 
 A file that another one names lies below the folder of the file that names it.
 """
@@ -8,13 +8,13 @@ import os
 import stat
 from pathlib import Path, PurePosixPath
 
-from gradebook.rubrics.text.plain_words import shown
+from gradebook.rubrics.text.plain_words import quote_value
 
 
 def is_path(name: str) -> bool:
     """Whether a name denotes a file: it has a suffix of YAML or JSON, or a slash.
 
-    A bare name never does: a file of that name in somebody's folder would take the place of what it names.
+    A bare name does not: otherwise a file of that name in the folder would shadow the shipped rubric.
     """
     return "/" in name or name.endswith((".yaml", ".yml", ".json"))
 
@@ -35,20 +35,24 @@ def read_below(name: str, folder: Path, most_bytes: int, whose: str = "rubric") 
     """
     is_written_below = not (name.startswith("/") or ".." in PurePosixPath(name).parts or "\\" in name or ":" in name)
     if not is_written_below or not name or "\x00" in name:
-        raise UnreadableFile(f"found {shown(name)}, expected a path below the {whose}'s folder")
-    above, place = os.path.realpath(folder), os.path.realpath(folder / name)
-    if os.path.commonpath([above, place]) != above:
-        raise UnreadableFile(f"found {shown(name)}, which leads out of the {whose}'s folder, expected a file below it")
+        raise UnreadableFile(f"found {quote_value(name)}, expected a path below the {whose}'s folder")
+    root, path = os.path.realpath(folder), os.path.realpath(folder / name)
+    if os.path.commonpath([root, path]) != root:
+        raise UnreadableFile(
+            f"found {quote_value(name)}, which leads out of the {whose}'s folder, expected a file below it"
+        )
     try:
-        content = _read(place, most_bytes, os.O_NOFOLLOW)  # the path has no link any more
+        content = _read(path, most_bytes, os.O_NOFOLLOW)  # the path has no link any more
     except (FileNotFoundError, NotADirectoryError):
-        raise NoFile(f"found no file {shown(name)} beside the {whose}, expected one") from None
+        raise NoFile(f"found no file {quote_value(name)} beside the {whose}, expected one") from None
     except OSError as error:
-        raise UnreadableFile(f"found {shown(name)}, which can't be read ({error.strerror}), expected a file") from None
+        raise UnreadableFile(
+            f"found {quote_value(name)}, which can't be read ({error.strerror}), expected a file"
+        ) from None
     if content is None:
-        raise NoFile(f"found no file {shown(name)} beside the {whose}, expected one")
+        raise NoFile(f"found no file {quote_value(name)} beside the {whose}, expected one")
     if len(content) > most_bytes:
-        raise UnreadableFile(f"found more than {most_bytes:,} bytes in {shown(name)}, expected fewer")
+        raise UnreadableFile(f"found more than {most_bytes:,} bytes in {quote_value(name)}, expected fewer")
     return content
 
 
@@ -66,9 +70,9 @@ def read_whole(path: Path, most_bytes: int) -> bytes:
     return content
 
 
-def _read(place: str | Path, most_bytes: int, flags: int = 0) -> bytes | None:
+def _read(path: str | Path, most_bytes: int, flags: int = 0) -> bytes | None:
     """At most `most_bytes` and one more of a regular file; None if it is another kind. Raises `OSError`."""
     # O_NONBLOCK: opening a FIFO would wait for a writer.
-    descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     with os.fdopen(descriptor, "rb") as file:
         return file.read(most_bytes + 1) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None

@@ -15,7 +15,7 @@ MOST_SHOWN = 60
 
 Place = tuple[str | int, ...]
 
-_PATTERN_WORDS = {
+_PATTERN_TEXTS = {
     ID_PATTERN: "lower-case letters, digits and _, a letter first, at most 64",
     OWN_ID_PATTERN: "letters, digits, _, ., : and -, a letter first, at most 64",
     LEVEL_ID_PATTERN: "letters, digits, _, . and -, a letter or digit first, at most 64",
@@ -47,7 +47,7 @@ def place_text(place: Place) -> str:
     return text.removeprefix(".")
 
 
-def shown(value: Any) -> str:
+def quote_value(value: Any) -> str:
     """Value in the file's notation, cut to a readable length."""
     if isinstance(value, bool):
         return f"{str(value).lower()} (a bare yes, no, on or off is read so)"
@@ -91,10 +91,10 @@ def describe(fault: Any, place: Place, keys: Sequence[str]) -> tuple[Place, str]
             f"{_prefix(place[:-1])}found the unknown key {place[-1]!r}, expected {unknown_word(str(place[-1]), keys)}",
         )
     if kind == "value_error":
-        return _own_words(fault["ctx"]["error"], place)
+        return _validator_message(fault["ctx"]["error"], place)
     if kind.startswith("union_tag"):
-        return _union_words(fault, place)
-    return place, f"{_prefix(place)}found {shown(value)}, expected {_expected(kind, fault)}"
+        return _union_message(fault, place)
+    return place, f"{_prefix(place)}found {quote_value(value)}, expected {_expected(kind, fault)}"
 
 
 def fault_lines(error: ValidationError, whole: str) -> list[str]:
@@ -106,40 +106,40 @@ def _prefix(place: Place) -> str:
     return f"{place_text(place)}: " if place else ""
 
 
-def _own_words(error: ValueError, place: Place) -> tuple[Place, str]:
+def _validator_message(error: ValueError, place: Place) -> tuple[Place, str]:
     """Place and message of a validator's own error; a `ModelFault` may name a field further inside."""
     inside, message = (error.place, error.message) if isinstance(error, ModelFault) else ((), str(error))
     inner = place if place and place[-1:] == inside else (*place, *inside)
     return inner, f"{_prefix(inner)}{message}"
 
 
-def _union_words(fault: Any, place: Place) -> tuple[Place, str]:
+def _union_message(fault: Any, place: Place) -> tuple[Place, str]:
     tag = str(fault["ctx"]["discriminator"]).strip("'")
     if fault["type"] == "union_tag_not_found":
         return place, f"{_prefix(place)}found no {tag!r}, expected one"
-    known = re.findall(r"'([^']+)'", fault["ctx"]["expected_tags"])
+    tags = re.findall(r"'([^']+)'", fault["ctx"]["expected_tags"])
     inner = (*place, tag)
     value = fault["input"].get(tag) if isinstance(fault["input"], dict) else fault["ctx"]["tag"]
-    return inner, f"{_prefix(inner)}found {shown(value)}, expected {unknown_word(str(value), known)}"
+    return inner, f"{_prefix(inner)}found {quote_value(value)}, expected {unknown_word(str(value), tags)}"
 
 
 def _expected(kind: str, fault: Any) -> str:
     context = fault.get("ctx", {})
     if kind in _BOUNDS:
-        key, words = _BOUNDS[kind]
-        return f"a number {words} {context[key]:g}"
+        key, relation = _BOUNDS[kind]
+        return f"a number {relation} {context[key]:g}"
     if kind == "literal_error":
         return "one of " + str(context["expected"]).replace(" or ", ", ")
     if kind == "string_pattern_mismatch":
-        return _PATTERN_WORDS.get(context["pattern"], f"text that fits {context['pattern']}")
+        return _PATTERN_TEXTS.get(context["pattern"], f"text that fits {context['pattern']}")
     if kind.endswith(("too_short", "too_long")):
-        return _length_words(kind, context)
+        return _expected_length(kind, context)
     if kind == "string_type" and isinstance(fault["input"], (int, float)):
         return "text (quotes make it so)"
     return _KINDS.get(kind.partition("_")[0], str(fault["msg"]))
 
 
-def _length_words(kind: str, context: dict[str, Any]) -> str:
-    words, key = ("at least", "min_length") if kind.endswith("short") else ("at most", "max_length")
+def _expected_length(kind: str, context: dict[str, Any]) -> str:
+    relation, key = ("at least", "min_length") if kind.endswith("short") else ("at most", "max_length")
     one, many = ("character", "characters") if kind.startswith("string") else ("entry", "entries")
-    return f"{words} {context[key]} {one if context[key] == 1 else many}"
+    return f"{relation} {context[key]} {one if context[key] == 1 else many}"

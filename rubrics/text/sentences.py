@@ -1,10 +1,10 @@
-"""Sentences of a text with their places, for questions about single sentences: the same text, the same sentences."""
+"""Sentences of a text with their positions, the same for the same text."""
 
 import re
 from typing import NamedTuple
 
 # Abbreviations after which a sentence goes on, and initials: "Dr. Who", "e.g. this", "J. Doe".
-_GOES_ON = re.compile(
+_ABBREVIATION = re.compile(
     r"(?:\b(?:mr|mrs|ms|dr|prof|st|sr|jr|vs|no|nr|fig|eq|approx|ca|cf|e\.g|i\.e|z\.b|d\.h|bzw|al|inc|ltd|dept)"
     r"|\b[^\W\d_])\.\Z",
     re.IGNORECASE,
@@ -30,18 +30,18 @@ def split_sentences(text: str) -> tuple[Sentence, ...]:
 
     Pieces without a letter or digit, and the fences of code, belong to no sentence.
     """
-    found: list[Sentence] = []
+    sentences: list[Sentence] = []
     start = 0
     for end in _END.finditer(text):
         if end[0][0] == "." and (
-            _GOES_ON.search(text, max(start, end.start() - 12), end.start() + 1)
+            _ABBREVIATION.search(text, max(start, end.start() - 12), end.start() + 1)
             or _NUMBER.match(text[start : end.start()][:20])
         ):
             continue
-        found.append(_trimmed(text, start, end.end()))
+        sentences.append(_trimmed(text, start, end.end()))
         start = end.end()
-    found.append(_trimmed(text, start, len(text)))
-    return tuple(sentence for sentence in found if _WORD.search(sentence.text) and not _FENCE.match(sentence.text))
+    sentences.append(_trimmed(text, start, len(text)))
+    return tuple(sentence for sentence in sentences if _WORD.search(sentence.text) and not _FENCE.match(sentence.text))
 
 
 def _trimmed(text: str, start: int, stop: int) -> Sentence:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from gradebook.rubrics.model.counts import counted
+from gradebook.rubrics.text.wording import counted
 
 Record = TypeVar("Record")
 Cells = Mapping[str, Callable[[Record], str]]  # by heading: the text of a row in that column
@@ -53,12 +53,12 @@ def table_from(
     last: columns of words after those of numbers.
     """
     cells = (*words.values(), *numbers.values(), *(last or {}).values())
-    found = table_of(caption, words, numbers, ([text(record) for text in cells] for record in records), flagged)
-    return replace(found, columns=(*found.columns, *map(Column, last or ())))
+    table = table_of(caption, words, numbers, ([text(record) for text in cells] for record in records), flagged)
+    return replace(table, columns=(*table.columns, *map(Column, last or ())))
 
 
-def chosen(cells: Cells[Record], *headings: str) -> dict[str, Callable[[Record], str]]:
-    """Columns with these headings, whose case is free: `Mean` and `mean` are the same column."""
+def pick_columns(cells: Cells[Record], *headings: str) -> dict[str, Callable[[Record], str]]:
+    """Columns with these headings, ignoring case: `Mean` and `mean` are the same column."""
     return {heading: cells[heading.casefold()] for heading in headings}
 
 

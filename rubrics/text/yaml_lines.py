@@ -42,7 +42,7 @@ class YamlText:
         return self.lines.get(place)
 
 
-class _ReadingError(Exception):
+class _ParseError(Exception):
     """A fault that ends the parse, without values."""
 
     def __init__(self, line: int | None, message: str) -> None:
@@ -52,7 +52,7 @@ class _ReadingError(Exception):
 
 
 @dataclass(slots=True)
-class _Reading:
+class _ParseState:
     path: str
     lines: dict[FilePath, int] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
@@ -61,18 +61,18 @@ class _Reading:
     def note(self, node: yaml.Node, message: str) -> None:
         fault = Fault(self.path, _line(node), message, "syntax")
         if len(self.faults) == MOST_FAULTS - 1:
-            raise _ReadingError(fault.line, message)
+            raise _ParseError(fault.line, message)
         self.faults.append(fault)
 
 
 def read_yaml(text: str | bytes, path: str) -> YamlText:
     """Parse a YAML mapping. All faults that do not stop the parse are reported together."""
-    reading = _Reading(path)
+    state = _ParseState(path)
     try:
-        values = _mapping_at_the_top(_compose(_decode(text)), reading)
-    except _ReadingError as stop:
-        return YamlText(path, None, reading.lines, (*reading.faults, Fault(path, stop.line, stop.message, "syntax")))
-    return YamlText(path, values, reading.lines, tuple(reading.faults))
+        values = _mapping_at_the_top(_compose(_decode(text)), state)
+    except _ParseError as stop:
+        return YamlText(path, None, state.lines, (*state.faults, Fault(path, stop.line, stop.message, "syntax")))
+    return YamlText(path, values, state.lines, tuple(state.faults))
 
 
 def _decode(text: str | bytes) -> str:
@@ -82,7 +82,7 @@ def _decode(text: str | bytes) -> str:
         return text.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = text.count(b"\n", 0, error.start) + 1
-        raise _ReadingError(line, f"found the byte 0x{text[error.start]:02x}, expected text in UTF-8") from None
+        raise _ParseError(line, f"found the byte 0x{text[error.start]:02x}, expected text in UTF-8") from None
 
 
 def _compose(text: str) -> yaml.Node | None:
@@ -94,10 +94,10 @@ def _compose(text: str) -> yaml.Node | None:
         raise _syntax_fault(error, text) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise _ReadingError(line, f"found the character {chr(error.character)!r}, expected printable text") from None
+        raise _ParseError(line, f"found the character {chr(error.character)!r}, expected printable text") from None
     except UnicodeEncodeError as error:
         line = text.count("\n", 0, error.start) + 1
-        raise _ReadingError(line, "found half of a surrogate pair, expected whole characters") from None
+        raise _ParseError(line, "found half of a surrogate pair, expected whole characters") from None
     return node
 
 
@@ -111,125 +111,125 @@ def _refuse_large_trees(text: str) -> None:
             depth += 1
         node_count += isinstance(event, yaml.NodeEvent)
         if depth > DEEPEST:
-            raise _ReadingError(_line(event), f"found more than {DEEPEST} levels of nesting, expected fewer")
+            raise _ParseError(_line(event), f"found more than {DEEPEST} levels of nesting, expected fewer")
         if node_count > 2 * MOST_NODES:  # each value may have a key
-            raise _ReadingError(_line(event), f"found more than {MOST_NODES:,} values, expected fewer")
+            raise _ParseError(_line(event), f"found more than {MOST_NODES:,} values, expected fewer")
 
 
-def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> _ReadingError:
+def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> _ParseError:
     mark = error.problem_mark or error.context_mark
     if "unexpected end of stream" in str(error.problem):
         mark = error.context_mark or mark  # an open quote is reported where it opens, not where the file ends
     if mark is None:
-        return _ReadingError(None, f"expected YAML: {error.problem or error.context}")
+        return _ParseError(None, f"expected YAML: {error.problem or error.context}")
     rows = text.split("\n")
     row = rows[mark.line] if mark.line < len(rows) else ""
     if "\t" in row[: len(row) - len(row.lstrip())]:
-        return _ReadingError(mark.line + 1, "found a tab in the indentation, expected spaces")
+        return _ParseError(mark.line + 1, "found a tab in the indentation, expected spaces")
     reason = ", ".join(part for part in (error.context, error.problem) if part)
-    return _ReadingError(mark.line + 1, f"expected YAML: {reason}")
+    return _ParseError(mark.line + 1, f"expected YAML: {reason}")
 
 
-def _mapping_at_the_top(node: yaml.Node | None, reading: _Reading) -> dict[str, Any]:
+def _mapping_at_the_top(node: yaml.Node | None, state: _ParseState) -> dict[str, Any]:
     if node is None:
-        raise _ReadingError(1, "found an empty file, expected lines of `key: value`")
+        raise _ParseError(1, "found an empty file, expected lines of `key: value`")
     if not isinstance(node, yaml.MappingNode):
         kind = "a list" if isinstance(node, yaml.SequenceNode) else "a single value"
-        raise _ReadingError(_line(node), f"found {kind} at the top of the file, expected lines of `key: value`")
-    reading.lines[()] = _line(node)
-    return _mapping(node, (), reading)
+        raise _ParseError(_line(node), f"found {kind} at the top of the file, expected lines of `key: value`")
+    state.lines[()] = _line(node)
+    return _mapping(node, (), state)
 
 
-def _value(node: yaml.Node, place: FilePath, reading: _Reading) -> Any:
-    _count(node, place, reading)
+def _value(node: yaml.Node, place: FilePath, state: _ParseState) -> Any:
+    _count(node, place, state)
     if isinstance(node, yaml.MappingNode):
-        return _mapping(node, place, reading)
+        return _mapping(node, place, state)
     if isinstance(node, yaml.SequenceNode):
-        return _sequence(node, place, reading)
-    return _scalar(node, reading)
+        return _sequence(node, place, state)
+    return _scalar(node, state)
 
 
-def _count(node: yaml.Node, place: FilePath, reading: _Reading) -> None:
+def _count(node: yaml.Node, place: FilePath, state: _ParseState) -> None:
     """Stop if aliases expand too far: a few lines can stand for 10^9 nodes, or for themselves."""
-    reading.node_count += 1
+    state.node_count += 1
     if isinstance(node, yaml.ScalarNode):
-        reading.node_count += len(node.value) // CHARACTERS_PER_NODE
+        state.node_count += len(node.value) // CHARACTERS_PER_NODE
     if len(place) > DEEPEST:
-        raise _ReadingError(_line(node), f"found more than {DEEPEST} levels of nesting through aliases, expected fewer")
-    if reading.node_count > MOST_NODES:
-        raise _ReadingError(
+        raise _ParseError(_line(node), f"found more than {DEEPEST} levels of nesting through aliases, expected fewer")
+    if state.node_count > MOST_NODES:
+        raise _ParseError(
             _line(node), f"found more than {MOST_NODES:,} values with the aliases written out, expected fewer"
         )
 
 
-def _mapping(node: yaml.MappingNode, place: FilePath, reading: _Reading) -> dict[str, Any]:
+def _mapping(node: yaml.MappingNode, place: FilePath, state: _ParseState) -> dict[str, Any]:
     if node.tag != _TAG + "map":
-        reading.note(node, f"found the tag {_tag_name(node)}, expected a mapping without one")
+        state.note(node, f"found the tag {_tag_name(node)}, expected a mapping without one")
     values: dict[str, Any] = {}
     first_lines: dict[str, int] = {}
     for key_node, value_node in node.value:
-        key = _key(key_node, reading)
+        key = _key(key_node, state)
         if key is None:
             continue
         if key in values:
             first = first_lines[key]
-            reading.note(key_node, f"found the key {key!r} again (first in line {first}), expected each key once")
+            state.note(key_node, f"found the key {key!r} again (first in line {first}), expected each key once")
             continue
-        first_lines[key] = reading.lines[(*place, key)] = _line(key_node)
-        values[key] = _value(value_node, (*place, key), reading)
+        first_lines[key] = state.lines[(*place, key)] = _line(key_node)
+        values[key] = _value(value_node, (*place, key), state)
     return values
 
 
-def _key(node: yaml.Node, reading: _Reading) -> str | None:
+def _key(node: yaml.Node, state: _ParseState) -> str | None:
     if node.tag == _TAG + "merge":
-        reading.note(node, "found the merge key <<, expected its keys written out (an alias for a whole value is fine)")
+        state.note(node, "found the merge key <<, expected its keys written out (an alias for a whole value is fine)")
         return None
     if isinstance(node, yaml.ScalarNode) and node.tag in (_TAG + "str", _TAG + "timestamp"):
         return str(node.value)
     if isinstance(node, yaml.ScalarNode) and PLAIN_NUMBER.fullmatch(node.value):
         return str(node.value)  # the points of a scale are written this way
-    found = repr(node.value) if isinstance(node, yaml.ScalarNode) else "a list or mapping"
-    reading.note(node, f"found the key {found}, expected text (quotes make it so)")
+    key_text = repr(node.value) if isinstance(node, yaml.ScalarNode) else "a list or mapping"
+    state.note(node, f"found the key {key_text}, expected text (quotes make it so)")
     return None
 
 
-def _sequence(node: yaml.SequenceNode, place: FilePath, reading: _Reading) -> list[Any]:
+def _sequence(node: yaml.SequenceNode, place: FilePath, state: _ParseState) -> list[Any]:
     if node.tag != _TAG + "seq":
-        reading.note(node, f"found the tag {_tag_name(node)}, expected a list without one")
+        state.note(node, f"found the tag {_tag_name(node)}, expected a list without one")
     entries = []
     for index, entry in enumerate(node.value):
-        reading.lines[(*place, index)] = _line(entry)
-        entries.append(_value(entry, (*place, index), reading))
+        state.lines[(*place, index)] = _line(entry)
+        entries.append(_value(entry, (*place, index), state))
     return entries
 
 
-def _scalar(node: yaml.Node, reading: _Reading) -> Any:
+def _scalar(node: yaml.Node, state: _ParseState) -> Any:
     kind = node.tag.removeprefix(_TAG)
     if kind not in _SCALARS:
-        reading.note(node, f"found the tag {_tag_name(node)}, expected plain text, a number, true, false or null")
+        state.note(node, f"found the tag {_tag_name(node)}, expected plain text, a number, true, false or null")
         return str(node.value)
     if kind in ("int", "float"):
-        return _number(node, kind, reading)
+        return _number(node, kind, state)
     if kind == "bool":
-        return _truth(node, reading)
+        return _truth(node, state)
     return None if kind == "null" else str(node.value)
 
 
-def _truth(node: yaml.Node, reading: _Reading) -> bool | None:
+def _truth(node: yaml.Node, state: _ParseState) -> bool | None:
     values = yaml.constructor.SafeConstructor.bool_values
     if node.value.lower() not in values:
-        reading.note(node, f"found {node.value[:40]!r}, expected true or false")
+        state.note(node, f"found {node.value[:40]!r}, expected true or false")
     return values.get(node.value.lower())
 
 
-def _number(node: yaml.Node, kind: str, reading: _Reading) -> int | float | str:
+def _number(node: yaml.Node, kind: str, state: _ParseState) -> int | float | str:
     """Number as a person would read it: YAML's octal 010, its 12:30 for 750 and its .nan are faults."""
     if not _SPECIAL_NUMBER.fullmatch(node.value):
         with contextlib.suppress(ValueError, OverflowError):  # a whole number of 400 digits does not fit a float
             number = int(node.value) if kind == "int" else float(node.value)
             if math.isfinite(number):
                 return number
-    reading.note(node, f"found {node.value[:40]}, expected a plain decimal number, or quotes around text")
+    state.note(node, f"found {node.value[:40]}, expected a plain decimal number, or quotes around text")
     return str(node.value)
 
 

@@ -4,7 +4,7 @@ create or replace temp macro rate_sd(rate, n) as (
 );
 
 -- interval_of(n, mean, sd, skewness, spread, level): {low, high} of the interval on a mean of scores or passes in 0..1,
--- by score_ends of rubrics/statistics/score_intervals.py. skewness: null for passes, or if unknown. spread is the
+-- by score_ends of rubrics/statistics/means.py. skewness: null for passes, or if unknown. spread is the
 -- variation between clusters (int_clusters_compared; null: none). Both ends are null below two values or clusters.
 create or replace temp macro interval_of(n, mean, sd, skewness, spread, level) as (
     score_ends(

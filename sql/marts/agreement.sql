@@ -2,7 +2,7 @@
 -- need a jackknife. n: outputs that the statistic uses. value and interval are null where undefined, with the reason;
 -- never 0 instead.
 -- empty without: source_agreement
-with measured as (select * from stg_agreement),
+with measured as (select * from source_agreement),
 
 run as (select * from stg_run),
 

@@ -1,5 +1,6 @@
 -- mean_lines: one row per run_id, model, checkpoint, criterion_id, with its line of run_feedback. aim is the level to
--- aim for, null where there is none; loss is the score to be gained over all outputs.
+-- aim for, null where there is none; loss is the score to be gained over all outputs; merit is the mean, of a gate its
+-- pass rate, of a penalty 1 - mean.
 with own as (
     select
         run_id,
@@ -42,6 +43,7 @@ measured as (
             when weight < 0 then list_filter(levels, lambda level: level.score < mean - 1e-9)[-1]
         end as better,
         case when is_gate then 1.0 - pass_rate else weight * if(weight < 0, -mean, 1.0 - mean) end as output_loss,
+        case when is_gate then pass_rate when weight < 0 then 1.0 - mean else mean end as merit,
     from held
 ),
 
@@ -55,6 +57,7 @@ final as (
         position,
         is_failed_gate,
         round(output_loss * output_count, 9) as loss,
+        round(merit, 9) as merit,
         concat(
             criterion_id, ': ', coalesce(printf('mean %.2f', mean), 'unscored'),
             case when is_gate then ', gate' when weight < 0 then ', penalty' end

@@ -1,12 +1,12 @@
 -- run_feedback: one row per run_id, model, checkpoint. feedback has the form of output_feedback, for means; the weakest
--- criterion is the gate that most outputs fail, else the criterion with the largest loss.
+-- criterion is the one with the lowest mean, of a gate with the lowest pass rate, among those with a better level.
 with told as (
     select
         run_id,
         model,
         checkpoint,
         list(line order by is_own, position, criterion_id) as lines,
-        arg_min(aim, row(not is_failed_gate, -loss, is_own, position, criterion_id)) as weakest,
+        arg_min(aim, row(merit, is_own, position, criterion_id)) as weakest,
     from mean_lines
     group by run_id, model, checkpoint
 ),

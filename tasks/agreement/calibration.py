@@ -1,33 +1,278 @@
-"""Calibration of a judge: its mean scores corrected by people's ratings of some outputs."""
+"""Calibration of a judge: its mean scores corrected by people's ratings of some outputs.
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+A sample is the judge's scores and people's ratings of a criterion, model and checkpoint.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.statistics.agreement import MOST_LEVELS
 from gradebook.rubrics.statistics.calibration import (
+    MOST_SHIFT,
     Estimate,
+    Rated,
     corrected_mean,
     fold_weights,
     judge_weight,
     naive_mean,
     rated_mean,
     ratings_to_halve,
+    selection_shift,
+    suspicious_shift,
 )
-from gradebook.rubrics.statistics.post_stratified import post_stratified_mean
-from gradebook.rubrics.statistics.rating_next import rate_next
-from gradebook.rubrics.statistics.rogan_gladen import rogan_gladen_mean
-from gradebook.tasks.agreement.calibration_samples import Judged, Sample, read_judged, samples_of
-from gradebook.tasks.agreement.published_run import find_run, refuse_unknown, unrated_words
+from gradebook.rubrics.statistics.means import TIED
+from gradebook.rubrics.statistics.rating_estimates import post_stratified_mean, rate_next, rogan_gladen_mean
+from gradebook.rubrics.statistics.reasons import Reason
+from gradebook.rubrics.text.reasons import asdict_in_words, reason_words
+from gradebook.rubrics.text.wording import counted
+from gradebook.tasks.agreement.mart import add_decisions_of_run, add_ratings_of_run
+from gradebook.tasks.agreement.published_run import find_run, refuse_unknown, unrated_note
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
-from gradebook.tasks.lake.rows import Row, model_name
-from gradebook.tasks.ratings.offered import offered_words
+from gradebook.tasks.lake.rows import Row, make_table, model_name
+from gradebook.tasks.lake.sql import query
+from gradebook.tasks.ratings.offered import offered_note
+from gradebook.tasks.ratings.rating_queue import page_source
+
+_ELSEWHERE_COLUMNS = "criterion_id varchar, output_id varchar, score double"
+_LEVELS = "select score from agreed_levels where criterion_id = ? order by score"
+_CHOSEN = {
+    "uncertain": "uncertain",
+    "disputed": "disputed",
+    "gates": "gate-failing",
+    "weak": "weak",
+    "gold": "gold",
+}  # by selection of the rating page
+
+_WEIGHTED = "select 1 from runs where run_id = ? and (settings ->> '$.stratify') is not null"
+_UNWEIGHTED = "the run's cases were drawn by stratum: its means are weighted, these are not"
+
+Group = tuple[str, str, str | None]  # criterion, model, checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Outputs that the judge scored: one row per output and criterion, sorted by criterion, model and checkpoint.
+
+    table: criterion_id, model, checkpoint, case_id, shared (cluster or case), sample_index, output_id, score,
+    rating (null if unrated), is_drawn.
+    unjudged: number of outputs without a judge's score because people score them instead, if not 0. left_out: number of
+    ratings of outputs that a rule chose for rating, by the rule.
+    """
+
+    table: pa.Table
+    unjudged: dict[Group, int]
+    left_out: dict[Group, dict[str, int]]
+    is_weighted: bool = False  # the run's cases were drawn by stratum, so its means are weighted, and these are not
+
+    def where(self, is_chosen: pa.ChunkedArray) -> "Judged":
+        """Only some of the outputs. is_chosen: of each row."""
+        return replace(self, table=self.table.filter(is_chosen).combine_chunks())
+
+    @property
+    def unjudged_words(self) -> str | None:
+        """Explanation of `unjudged` for the whole run."""
+        if not self.unjudged:
+            return None
+        return (
+            f"people score {counted(sum(self.unjudged.values()), 'verdict')} in the judge's place (prefer: human): "
+            "evaluate the outputs with a rubric without `prefer` too, and the judge's scores there count"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One model and checkpoint on one criterion, with at least one rating.
+
+    levels: scores of the criterion's levels, ascending. selection: why the rated outputs are not a random sample, by
+    the judge's scores or by outputs without a score; None if nothing shows it. excused_count: outputs of the random
+    sample that people gave no score: the criterion does not apply, or the rating was retracted. left_out: which ratings
+    are not in the sample because a rule chose their outputs; None if there are none. note: why its estimates may be
+    biased.
+    """
+
+    criterion_id: str
+    model: str
+    checkpoint: str | None
+    rated: Rated
+    levels: tuple[float, ...]
+    selection: str | None
+    left_out: str | None
+    note: str | None
+    excused_count: int = 0
+
+    @property
+    def two_levels(self) -> tuple[float, float] | None:
+        """Scores of both levels if the criterion has exactly two; else None."""
+        return (self.levels[0], self.levels[1]) if len(self.levels) == 2 and self.levels[0] < self.levels[1] else None
+
+
+def read_judged(connection: duckdb.DuckDBPyConnection, run_id: str, criteria: Sequence[str] | None = None) -> Judged:
+    """Read the judge's scores of a published run, and all ratings of the run's outputs that exist now.
+
+    connection: to the lake; gets the tables of `tasks.agreement.mart`. criteria: these criteria, which may be a
+    check's too; None: the judge's criteria.
+    """
+    add_ratings_of_run(connection, run_id)
+    add_decisions_of_run(connection)
+    make_table(connection, "agreement/preferred", run_id=run_id)
+    connection.execute(f"create or replace temp table scores_elsewhere ({_ELSEWHERE_COLUMNS})")
+    if connection.execute("select 1 from preferred limit 1").fetchall():
+        make_table(connection, "agreement/questions_alike", run_id=run_id)
+        connection.execute(f"insert into scores_elsewhere {query('agreement/scores_elsewhere')}")
+    parameters = {"run_id": run_id, "criteria": None if criteria is None else list(criteria)}
+    page_parameters = parameters | {"page_source": page_source(run_id)}
+    table = (
+        connection.execute(query("agreement/calibration_samples"), page_parameters).to_arrow_table().combine_chunks()
+    )
+    unjudged = connection.execute(query("agreement/unjudged_counts"), parameters).fetchall()
+    left_out: dict[Group, dict[str, int]] = {}
+    for *group, selection, count in connection.execute(query("agreement/left_out_counts"), parameters).fetchall():
+        criterion, model, checkpoint = group
+        left_out.setdefault((criterion, model, checkpoint), {})[selection] = count
+    is_weighted = bool(connection.execute(_WEIGHTED, [run_id]).fetchall())
+    return Judged(
+        table,
+        {(criterion, model, checkpoint): count for criterion, model, checkpoint, count in unjudged},
+        left_out,
+        is_weighted,
+    )
+
+
+def samples_of(
+    connection: duckdb.DuckDBPyConnection, judged: Judged, codes: Mapping[str, int] | None = None
+) -> Iterator[Sample]:
+    """Samples for each criterion, model and checkpoint with at least one rating.
+
+    codes: numbers of the cases, by `shared`; None: a numbering of each sample, or none if no case has several outputs.
+    """
+    for positions in _slices(judged.table, ("criterion_id", "model", "checkpoint")):
+        rows = judged.table.slice(positions.start, len(positions))
+        criterion_id, model, checkpoint = (rows.column(name)[0].as_py() for name in rows.column_names[:3])
+        left_out = judged.left_out.get((criterion_id, model, checkpoint))
+        if rows.column("rating").null_count == rows.num_rows and left_out is None:
+            continue
+        levels = tuple(row[0] for row in connection.execute(_LEVELS, [criterion_id]).fetchall())
+        rated = _rated(rows, codes)
+        unjudged = _unjudged_note(judged.unjudged.get((criterion_id, model, checkpoint), 0))
+        note = "; ".join(filter(None, (unjudged, _UNWEIGHTED if judged.is_weighted else None))) or None
+        is_drawn, is_rated = rows.column("is_drawn"), pc.is_valid(rows.column("rating"))
+        excused_count = pc.sum(pc.and_not(is_drawn, is_rated)).as_py() or 0
+        # A sample that was drawn at random has to be off by more.
+        bound = MOST_SHIFT if pc.all(pc.filter(is_drawn, is_rated)).as_py() else suspicious_shift(rated)
+        selection = _excused_note(excused_count, rated.n) or _selection_note(rated, bound)
+        left_out_words = _left_out_words(left_out, rated.n)
+        group = criterion_id, model, checkpoint
+        yield Sample(*group, rated, levels, selection if rated.n else None, left_out_words, note, excused_count)
+
+
+def rated_failures(
+    connection: duckdb.DuckDBPyConnection, run_id: str, marks: Mapping[str, float | None]
+) -> dict[tuple[str, str], Rated]:
+    """Judge and people on which outputs fail: by model with its checkpoint and criterion; 1 where an output fails.
+
+    marks: by criterion, the least score that passes; None: the best level's, less a tolerance for the judge's mean.
+    Only random samples of at least one rating; none of a run whose cases were drawn by stratum.
+    """
+    judged = read_judged(connection, run_id, list(marks))
+    if judged.is_weighted or not judged.table.num_rows:
+        return {}
+    least_by_criterion = {name: _least_pass(connection, name, mark) for name, mark in marks.items()}
+    least = np.array([least_by_criterion[name] for name in judged.table.column("criterion_id").to_pylist()])
+    table = judged.table
+    for name in ("score", "rating"):
+        scores = table.column(name).to_numpy()
+        fails = np.where(np.isnan(scores), np.nan, (scores < least).astype(np.float64))
+        fails_column = pa.array(fails, from_pandas=True)
+        table = table.set_column(table.column_names.index(name), name, fails_column)
+    samples = samples_of(connection, replace(judged, table=table))
+    return {
+        (model_name({"model": sample.model, "checkpoint": sample.checkpoint}), sample.criterion_id): sample.rated
+        for sample in samples
+        if sample.rated.n and sample.selection is None
+    }
+
+
+def _least_pass(connection: duckdb.DuckDBPyConnection, criterion_id: str, mark: float | None) -> float:
+    """Least score that passes; without a mark the middle between the best level and the next."""
+    levels = [row[0] for row in connection.execute(_LEVELS, [criterion_id]).fetchall()]
+    if mark is not None or len(levels) < 2:
+        return (1.0 if mark is None else mark) - TIED
+    return (float(levels[-1]) + float(levels[-2])) / 2.0 + TIED
+
+
+def _rated(rows: pa.Table, codes: Mapping[str, int] | None) -> Rated:
+    ratings, scores = (rows.column(name).to_numpy() for name in ("rating", "score"))
+    cases = rows.column("shared").combine_chunks().dictionary_encode().indices.to_numpy()
+    if codes is not None:
+        cases = np.array([codes[name] for name in rows.column("shared").to_pylist()], dtype=np.int64)
+    is_rated = ~np.isnan(ratings)
+    has_clusters = codes is not None or np.unique(cases).size < cases.size
+    return Rated(
+        ratings[is_rated],
+        scores[is_rated],
+        scores[~is_rated],
+        cases[is_rated] if has_clusters else None,
+        cases[~is_rated] if has_clusters else None,
+    )
+
+
+def _unjudged_note(count: int) -> str | None:
+    if not count:
+        return None
+    outputs = f"{counted(count, 'output')} that people score in the judge's place"
+    return f"these means are without {outputs} (prefer: human), which the judge did not score"
+
+
+def _left_out_words(counts: dict[str, int] | None, n: int) -> str | None:
+    if not counts:
+        return None
+    ratings = counted(sum(counts.values()), "rating")
+    selections = " and ".join(_CHOSEN[selection] for selection in counts)
+    return f"left out: {ratings} of {selections} outputs, which a rule chose; {counted(n, 'rated output')} of a sample"
+
+
+def _excused_note(excused_count: int, rated_count: int) -> str | None:
+    if not excused_count:
+        return None
+    drawn = counted(excused_count + rated_count, "output")
+    return (
+        f"people gave {excused_count:,} of {drawn} of the random sample no score, as the criterion does not apply or "
+        "they took it back: what such outputs are worth is unknown, and the others are not a random sample"
+    )
+
+
+def _selection_note(rated: Rated, bound: float) -> str | None:
+    shift = selection_shift(rated)
+    if shift is None or abs(shift) <= bound:
+        return None
+    return (
+        f"the rated outputs are not a random sample: the judge gave them {rated.judged.mean():.3f} on average, "
+        f"the others {rated.unrated.mean():.3f}, {abs(shift):.1f} standard errors apart"
+    )
+
+
+def _slices(table: pa.Table, keys: tuple[str, ...]) -> Iterator[range]:
+    """Ranges of consecutive rows with equal keys, in a table sorted by them."""
+    if not table.num_rows:
+        return
+    is_new: NDArray[np.bool_] = np.zeros(table.num_rows, dtype=np.bool_)
+    is_new[0] = True
+    for key in keys:
+        codes = table.column(key).combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy()
+        is_new[1:] |= np.diff(codes) != 0
+    starts = [*np.flatnonzero(is_new).tolist(), table.num_rows]
+    yield from (range(start, stop) for start, stop in itertools.pairwise(starts))
+
 
 MOST_NEXT = 10_000
 _NOT_RANDOM = "the rated outputs are not a random sample"
@@ -55,7 +300,7 @@ class Calibration:
     rogan_gladen: Estimate
     weight: float
     more_count: int | None
-    more_reason: str | None
+    more_reason: Reason | str | None
     note: str | None
     is_random: bool = True
 
@@ -74,10 +319,19 @@ class RunCalibration:
     next_outputs: tuple[Row, ...]
     note: str | None
 
+    @property
+    def more_count(self) -> int:
+        """Outputs to rate, on all criteria, that halve every interval of which this is possible: summed over models."""
+        most: dict[str, int] = {}
+        for row in self.rows:
+            most[row.name] = max(most.get(row.name, 0), row.more_count or 0)
+        return sum(most.values())
+
     def as_json(self) -> dict[str, Any]:
         return {
             "run": self.run,
-            "calibration": [asdict(row) for row in self.rows],
+            "calibration": [asdict_in_words(row) for row in self.rows],
+            "more_count": self.more_count,
             "rate_next": list(self.next_outputs),
             "note": self.note,
         }
@@ -109,7 +363,7 @@ def corrected_row(means: Calibration) -> Row:
         "corrected_mean": means.corrected.value,
         "ci_low": means.corrected.ci_low,
         "ci_high": means.corrected.ci_high,
-        "note": "; ".join(filter(None, (means.corrected.reason, means.note))) or None,
+        "note": "; ".join(filter(None, (reason_words(means.corrected.reason), means.note))) or None,
     }
 
 
@@ -126,8 +380,8 @@ def calibrate_run(lake: Lake, run_id: str, *, criterion_id: str | None = None, n
         refuse_unknown(connection, run_id, criterion_id)
         judged = read_judged(connection, run_id, None if criterion_id is None else [criterion_id])
         rows = tuple(_calibrate(sample) for sample in samples_of(connection, judged))
-        offered = offered_words(connection, run_id, lake.words())
-    why_none = None if rows else _why_none(judged, unrated_words(run_id, lake.words(), what="what the judge scored"))
+        offered = offered_note(connection, run_id, lake.words())
+    why_none = None if rows else _why_none(judged, unrated_note(run_id, lake.words(), what="what the judge scored"))
     note = "; ".join(filter(None, (why_none, offered))) or None
     return RunCalibration(run, rows, _next_outputs(judged.table, next_count), note)
 
@@ -137,7 +391,7 @@ def _calibrate(sample: Sample) -> Calibration:
     weight = judge_weight(rated)
     if sample.selection is None:
         levels = sample.levels if 1 < len(sample.levels) <= MOST_LEVELS else None
-        corrected, alone = corrected_mean(rated, levels, fold_weights(rated)), rated_mean(rated, levels)
+        corrected, mean_of_rated = corrected_mean(rated, levels, fold_weights(rated)), rated_mean(rated, levels)
         rogan_gladen = (
             rogan_gladen_mean(rated, two_levels)
             if two_levels
@@ -147,7 +401,7 @@ def _calibrate(sample: Sample) -> Calibration:
     else:
         # The judge's scores do not tell which outputs people give no score.
         corrected = Estimate(None, None, None, None) if sample.excused_count else post_stratified_mean(rated)
-        alone = Estimate(float(rated.ratings.mean()), None, None, _NOT_RANDOM)
+        mean_of_rated = Estimate(float(rated.ratings.mean()), None, None, _NOT_RANDOM)
         rogan_gladen = Estimate(None, None, None, _NOT_RANDOM)
         more_count, more_reason = None, _NOT_RANDOM
     return Calibration(
@@ -157,7 +411,7 @@ def _calibrate(sample: Sample) -> Calibration:
         n=rated.n,
         unrated_count=int(rated.unrated.size),
         naive=naive_mean(rated),
-        rated=alone,
+        rated=mean_of_rated,
         corrected=corrected,
         rogan_gladen=rogan_gladen,
         weight=weight,
@@ -195,7 +449,7 @@ def _next_outputs(judged: pa.Table, count: int) -> tuple[Row, ...]:
     outputs = outputs.sort_by("output_id").combine_chunks()
     names = pc.binary_join_element_wise(outputs.column("model"), pc.coalesce(outputs.column("checkpoint"), ""), "\n")
     is_rated = outputs.column("rating_count").to_numpy() > 0
-    places = rate_next(outputs.column("score_mean").to_numpy(), is_rated, names.to_numpy(), count)
-    chosen = outputs.take(pa.array(places, pa.int64())).drop_columns(["rating_count"])
-    rows: list[Row] = chosen.rename_columns([*keys, "score"]).to_pylist()
+    positions = rate_next(outputs.column("score_mean").to_numpy(), is_rated, names.to_numpy(), count)
+    next_outputs = outputs.take(pa.array(positions, pa.int64())).drop_columns(["rating_count"])
+    rows: list[Row] = next_outputs.rename_columns([*keys, "score"]).to_pylist()
     return tuple(rows)

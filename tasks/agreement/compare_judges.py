@@ -8,17 +8,17 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError
-from gradebook.rubrics.statistics.judge_choice import PairwiseAccuracy, ordered_alike, pairwise_accuracy
-from gradebook.tasks.agreement.calibration_samples import read_judged
+from gradebook.rubrics.statistics.judge_quality import PairwiseAccuracy, ordered_alike, pairwise_accuracy
+from gradebook.rubrics.text.wording import counted
+from gradebook.tasks.agreement.calibration import read_judged
 from gradebook.tasks.agreement.published_run import find_run
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name, read_rows, read_run_cost
 
 SEED = 20_261_101
-LEAST_OUTPUTS = 20  # rated ones in common: below, pairs say little
+LEAST_OUTPUTS = 20  # rated outputs in common; fewer say little about pairs
 Unit = tuple[str, str]  # criterion and output
 
 
@@ -63,14 +63,14 @@ def compare_judges(lake: Lake, run_ids: Sequence[str]) -> JudgeChoices:
         runs = {run_id: find_run(connection, lake, run_id, None) for run_id in dict.fromkeys(run_ids)}
         judged = {run_id: _read_rated(connection, run_id) for run_id in runs}
         prices = {run_id: _price(connection, run_id) for run_id in runs}
-    common = set.intersection(*(set(found) for found in judged.values()))
+    common = set.intersection(*(set(rows_by_unit) for rows_by_unit in judged.values()))
     if not common:
         hint = "`gradebook rate RUN --n 50` collects ratings"
         raise InputError("RUN", "no output that people rated and every run's judge scored", "one", hint)
     rows = [
-        _choice(runs[run_id], name, [found[unit] for unit in sorted(common) if unit[0] == name])
-        for name in sorted({criterion_id for criterion_id, _ in common})
-        for run_id, found in judged.items()
+        _choice(runs[run_id], criterion, [rows_by_unit[unit] for unit in sorted(common) if unit[0] == criterion])
+        for criterion in sorted({criterion_id for criterion_id, _ in common})
+        for run_id, rows_by_unit in judged.items()
     ]
     rows.sort(key=lambda row: (row.criterion_id, -(row.outputs.value or 0.0), row.run_id))
     return JudgeChoices(tuple(rows), prices)

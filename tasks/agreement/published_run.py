@@ -1,36 +1,262 @@
-"""Agreement of raters and judges on a published run's outputs, by all current ratings."""
+"""Agreement of raters and judges on a published run's outputs and their parts, by all current ratings.
 
+Parts are steps of agents and claims. The trust in a judge is its rate of people's failures that it finds, criterion by
+criterion, and the calibration of its probabilities.
+"""
+
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations, groupby, product
+from operator import itemgetter
 from typing import Any
 
 import duckdb
+import numpy as np
 
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError
-from gradebook.rubrics.statistics.agreement import Measure
+from gradebook.rubrics.prompts.distributions import tempered
+from gradebook.rubrics.statistics.agreement import Measure, measure_raters, measure_sides
+from gradebook.rubrics.statistics.arrays import Floats
+from gradebook.rubrics.statistics.judge_quality import JudgeTrust, judge_trust
+from gradebook.rubrics.text.reasons import asdict_in_words
+from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.agreement.mart import (
+    JUDGE_RATERS,
+    JUDGES,
     LEAST_OUTPUTS,
     MOST_ONE_BY_ONE,
+    RATERS,
     Group,
-    Voices,
+    ScoreMatrix,
+    add_criteria_of_run,
+    add_statements_of_run,
     groups_of,
     is_crowded,
     level_table,
     measure_group,
-    read_voices,
+    read_score_matrices,
 )
-from gradebook.tasks.agreement.preferences import Preference, measure_preferences
-from gradebook.tasks.agreement.rankings import ModelRanking, rank_run
-from gradebook.tasks.agreement.statements import add_criteria_of_run, add_statements_of_run
-from gradebook.tasks.agreement.steps import StepAgreement, measure_claims, measure_steps
+from gradebook.tasks.agreement.preferences import (
+    ModelRanking,
+    Preference,
+    measure_preferences,
+    rank_run,
+    share_over_cases,
+)
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.ratings.offered import offered_words
+from gradebook.tasks.ratings.offered import offered_note
+from gradebook.tasks.rubric_store.questions import add_questions_of_run
 from gradebook.tasks.system.shell import shell_line
+
+BEST = 1.0  # score of a step without an error
+_STEP = ("output_id", "step_index")
+
+
+@dataclass(frozen=True, slots=True)
+class StepAgreement:
+    """Agreement on the steps of a run's outputs by one criterion. kind: `raters`, `judge_raters` or `judges`.
+
+    A lead's decision about a step replaces the raters' marks in comparisons with the judge, not among the raters.
+    judges: votes of a panel's or cascade's judges, or of one judge asked repeatedly. n: steps with two marks; kappa:
+    Cohen's of two sides, Conger's of more than two raters or votes. found_rate: share of the steps that a rater marked
+    below the best label which the judge, or the other rater or vote, did too. same_type_rate: share of the steps that
+    both marked so, with the same type of error. Intervals are over cases. error_pairs: type by the first, type by the
+    second, count of marks, where one of them has an error; a type is None where there was no error.
+    """
+
+    criterion_id: str
+    kind: str
+    n: int
+    case_count: int
+    percent_agreement: Measure
+    kappa: Measure
+    found_rate: Measure
+    same_type_rate: Measure
+    error_pairs: tuple[tuple[str | None, str | None, int], ...]
+
+
+def measure_steps(
+    connection: duckdb.DuckDBPyConnection, run_id: str, criterion_id: str | None = None
+) -> tuple[StepAgreement, ...]:
+    """One row for each criterion and kind of pairs with steps that two marked; none in an older lake."""
+    try:
+        add_questions_of_run(connection, run_id, "step_ratings", "step_adjudications")
+        rows = read_rows(connection, query("agreement/step_marks_of_run"), run_id=run_id, criterion_id=criterion_id)
+    except duckdb.CatalogException:  # a version of the lake before there were marks of steps
+        return ()
+    return _measure_marks(rows)
+
+
+def measure_claims(
+    connection: duckdb.DuckDBPyConnection, run_id: str, criterion_id: str | None = None
+) -> tuple[StepAgreement, ...]:
+    """One row for each criterion and kind of pairs with claims that two marked; none in an older lake.
+
+    Claims are measured as steps are. found_rate: share of the claims not marked as supported by a rater which the
+    judge, or the other rater, did not mark as supported either. error_type: contradicted, or not_in_source, which
+    includes unverified.
+    """
+    try:
+        add_questions_of_run(connection, run_id, "claim_ratings")
+        rows = read_rows(connection, query("agreement/claim_marks_of_run"), run_id=run_id, criterion_id=criterion_id)
+    except duckdb.CatalogException:  # a version of the lake before people rated claims
+        return ()
+    return _measure_marks(rows)
+
+
+def _measure_marks(rows: Sequence[Row]) -> tuple[StepAgreement, ...]:
+    """Agreement on marks of parts of outputs, by criterion. rows: as of `agreement/step_marks_of_run`, in its order."""
+    return tuple(
+        agreement
+        for name, marks in groupby(rows, itemgetter("criterion_id"))
+        for agreement in _step_agreements(name, list(marks))
+    )
+
+
+def _step_agreements(criterion_id: str, marks: Sequence[Row]) -> Iterator[StepAgreement]:
+    raters = sorted({mark["who"] for mark in marks if mark["side"] == "rater"})
+    has_judge = any(mark["side"] == "judge" for mark in marks)
+    steps = [list(of_step) for _, of_step in groupby(marks, itemgetter(*_STEP))]
+    sides = ("rater", "vote", "judge", "settled")
+    by_rater, votes, judged, settled = ([_marks_of_side(side, of_step) for of_step in steps] for side in sides)
+    if len(raters) > 1:
+        yield from _step_agreement(criterion_id, RATERS, _pairs(by_rater), by_rater)
+    if has_judge and raters:
+        people = [
+            [mark for mark in decided or marks if mark["score"] is not None]
+            for decided, marks in zip(settled, by_rater, strict=True)
+        ]
+        pairs = [
+            pair
+            for judge_marks, people_marks in zip(judged, people, strict=True)
+            for pair in product(judge_marks, people_marks)
+        ]
+        both_sides = [judge_marks + people_marks for judge_marks, people_marks in zip(judged, people, strict=True)]
+        yield from _step_agreement(criterion_id, JUDGE_RATERS, pairs, both_sides)
+    yield from _step_agreement(criterion_id, JUDGES, _pairs(votes), votes)
+
+
+def _marks_of_side(side: str, marks: Sequence[Row]) -> list[Row]:
+    return [mark for mark in marks if mark["side"] == side]
+
+
+def _pairs(steps: Sequence[Sequence[Row]]) -> list[tuple[Row, Row]]:
+    return [pair for of_step in steps for pair in combinations(of_step, 2)]
+
+
+def _step_agreement(
+    criterion_id: str, kind: str, pairs: Sequence[tuple[Row, Row]], steps: Sequence[Sequence[Row]]
+) -> Iterator[StepAgreement]:
+    if not pairs:
+        return
+    steps = [of_step for of_step in steps if of_step]
+    markers = sorted({(mark["side"], mark["who"]) for of_step in steps for mark in of_step})  # the judge is the first
+    scores = np.full((len(markers), len(steps)), np.nan)
+    for column, of_step in enumerate(steps):
+        for mark in of_step:
+            scores[markers.index((mark["side"], mark["who"])), column] = mark["score"]
+    cases = np.unique([of_step[0]["shared"] for of_step in steps], return_inverse=True)[1]
+    is_mutual = kind != JUDGE_RATERS
+    measure = measure_raters if is_mutual else measure_sides
+    agreement = measure(scores, scores, np.unique(scores[~np.isnan(scores)]), cases)
+    measures = {row.statistic: row for row in agreement.measures}
+    # Among raters or votes, each is the other's reference in turn; the judge is compared with the rater.
+    references = [*pairs, *((other, one) for one, other in pairs)] if is_mutual else list(pairs)
+    missed = [turn for turn in references if turn[1]["score"] < BEST]
+    with_error = [
+        turn for turn in missed if turn[0]["score"] < BEST and (turn[0]["error_type"] or turn[1]["error_type"])
+    ]
+    types = Counter((one["error_type"], other["error_type"]) for one, other in pairs)
+    yield StepAgreement(
+        criterion_id,
+        kind,
+        agreement.n,
+        len({pair[0]["shared"] for pair in pairs}),
+        measures["percent_agreement"],
+        measures["conger_kappa"],  # of two sides it is Cohen's
+        _share("found_rate", [one["score"] < BEST for one, _ in missed], missed, "nothing is below the best label"),
+        _share(
+            "same_type_rate",
+            [one["error_type"] == other["error_type"] for one, other in with_error],
+            with_error,
+            _NO_PAIR,
+        ),
+        tuple((*kinds, count) for kinds, count in types.most_common() if kinds != (None, None)),
+    )
+
+
+_NO_PAIR = "nothing is below the best label, with an error, by both"
+
+
+def _share(name: str, values: Sequence[bool], turns: Sequence[tuple[Row, Row]], why_none: str) -> Measure:
+    shares: Floats = np.array(values, dtype=np.float64)
+    return share_over_cases(name, shares, np.array([one["shared"] for one, _ in turns], dtype=np.str_), why_none)
+
+
+ROUNDING = 1e-9  # of scores
+
+
+@dataclass(frozen=True, slots=True)
+class CriterionTrust:
+    """Judge against people on one criterion."""
+
+    criterion_id: str
+    trust: JudgeTrust
+
+    def as_json(self) -> dict[str, Any]:
+        trust = asdict(self.trust) | {"is_no_better_than_passing": self.trust.is_no_better_than_passing}
+        return {"criterion_id": self.criterion_id} | trust
+
+
+def measure_trust(
+    connection: duckdb.DuckDBPyConnection, run_id: str, criterion_id: str | None = None
+) -> tuple[CriterionTrust, ...]:
+    """Trust on the criteria of a published run that a judge scored and people rated, in the rubric's order.
+
+    An output passes a criterion from its threshold on; of a gate without one with the best level, else from 0.5 on.
+    Reads latest_ratings and latest_decisions, as `add_statements_of_run` makes them.
+    """
+    rows = read_rows(connection, query("agreement/judged_and_rated"), run_id=run_id, criterion_id=criterion_id)
+    temperatures = _temperatures(connection, run_id)
+    trusts = []
+    for name, of_criterion in groupby(rows, lambda row: row["criterion_id"]):
+        criterion_rows = list(of_criterion)
+        cases = np.unique([str(row["case_id"]) for row in criterion_rows], return_inverse=True)[1]
+        passed, judged = (
+            np.array([_is_passed(row, row[column]) for row in criterion_rows]) for column in ("people_score", "score")
+        )
+        probabilities = np.array([_probability(row, temperatures.get(name)) for row in criterion_rows])
+        trusts.append(CriterionTrust(name, judge_trust(passed, judged, probabilities, cases)))
+    return tuple(trusts)
+
+
+def _is_passed(row: Row, score: float) -> bool:
+    return bool((score >= row["bar"] - ROUNDING) != row["is_penalty"])
+
+
+def _temperatures(connection: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, float]:
+    """Temperatures by criterion of a run whose judge was recalibrated."""
+    (run,) = read_rows(connection, "select judge, settings from runs where run_id = ?", run_id)
+    settings = json.loads(run["settings"]) if isinstance(run["settings"], str) else run["settings"] or {}
+    temperatures: dict[str, float] = settings.get("recalibration", {}).get(run["judge"], {}).get("temperatures", {})
+    return temperatures
+
+
+def _probability(row: Row, temperature: float | None) -> float:
+    """Probability of passing under the judge's distribution, as it was recalibrated; NaN without one."""
+    if row["distribution"] is None:
+        return float("nan")
+    scores = dict(row["levels"])
+    shares = json.loads(row["distribution"])
+    if temperature is not None:
+        shares = tempered(shares, temperature)
+    return float(min(sum(share for level, share in shares.items() if _is_passed(row, scores[level])), 1.0))
+
 
 _RUN = "select run_id, status, rubric_id, rubric_version, judge from runs where run_id = ?"
 UNWEIGHTED = (
@@ -47,9 +273,8 @@ _CRITERIA = "select distinct criterion_id from asked_questions order by criterio
 class AgreementPart:
     """Agreement of two sides on one criterion. judge, rater: None for all of them; as the judge also for the verdict.
 
-    levels: scores of the levels; confusion: counts of levels of the first side (rows) by levels of the other; both
-    empty
-    if more than two are compared.
+    levels: scores of the levels; confusion: counts of levels of the first side (rows) by levels of the other. Both are
+    empty if more than two are compared.
     """
 
     criterion_id: str
@@ -64,12 +289,12 @@ class AgreementPart:
 
     def measure(self, statistic: str) -> Measure:
         """Measure of one statistic, by name; unknown if it is not of this kind of pairs."""
-        found = (each for each in self.measures if each.statistic == statistic)
-        return next(found, Measure(statistic, None, None, None, None))
+        matching = (measure for measure in self.measures if measure.statistic == statistic)
+        return next(matching, Measure(statistic, None, None, None, None))
 
     def as_json(self) -> dict[str, Any]:
         head = {name: getattr(self, name) for name in ("criterion_id", "kind", "judge", "rater", "n", "pair_count")}
-        statistics = {each.statistic: _without_name(each) for each in self.measures}
+        statistics = {measure.statistic: _without_name(measure) for measure in self.measures}
         return {**head, "statistics": statistics, "levels": list(self.levels), "confusion": list(self.confusion)}
 
 
@@ -78,7 +303,7 @@ class RunAgreement:
     """Agreement of a run's raters and judges, and people's preferences between its outputs.
 
     note: why there is no agreement, or what is left out. steps, claims: agreement on the steps of agents, and on
-    claims.
+    claims. trust: the judge's rate of people's failures that it finds.
     """
 
     run: Row
@@ -88,17 +313,19 @@ class RunAgreement:
     rankings: tuple[ModelRanking, ...] = ()
     steps: tuple[StepAgreement, ...] = ()
     claims: tuple[StepAgreement, ...] = ()
+    trust: tuple[CriterionTrust, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        preferences = [asdict(each) for each in self.preferences]
+        preferences = [asdict_in_words(preference) for preference in self.preferences]
         agreement = [part.as_json() for part in self.parts]
         return {
             "run": self.run,
             "agreement": agreement,
             "preferences": preferences,
-            "rankings": [each.as_json() for each in self.rankings],
-            "steps": [asdict(each) for each in self.steps],
-            "claims": [asdict(each) for each in self.claims],
+            "rankings": [ranking.as_json() for ranking in self.rankings],
+            "steps": [asdict_in_words(step) for step in self.steps],
+            "claims": [asdict_in_words(claim) for claim in self.claims],
+            "trust": [criterion.as_json() for criterion in self.trust],
             "note": self.note,
         }
 
@@ -114,13 +341,14 @@ def measure_run(
         run = find_run(connection, lake, run_id, rubric_id)
         refuse_unknown(connection, run["run_id"], criterion_id)
         parts, note = measure_parts(connection, run["run_id"], criterion_id, lake_words=lake.words())
-        offered = offered_words(connection, run["run_id"], lake.words())
+        offered = offered_note(connection, run["run_id"], lake.words())
         preferences = measure_preferences(connection, run["run_id"], criterion_id)
         rankings = rank_run(connection, run["run_id"], criterion_id)
         steps = measure_steps(connection, run["run_id"], criterion_id)
         claims = measure_claims(connection, run["run_id"], criterion_id)
+        trust = measure_trust(connection, run["run_id"], criterion_id)
     note = "; ".join(filter(None, (note, offered))) or None
-    return RunAgreement(run, parts, note, preferences, rankings, steps, claims)
+    return RunAgreement(run, parts, note, preferences, rankings, steps, claims, trust)
 
 
 def measure_parts(
@@ -136,17 +364,17 @@ def measure_parts(
     connection: to the lake. is_by_rater: measure each rater separately too. lake_words: options that name the lake.
     """
     if not add_statements_of_run(connection, run_id):
-        return (), unrated_words(run_id, lake_words)
+        return (), unrated_note(run_id, lake_words)
     parts: list[AgreementPart] = []
     crowded: list[str] = []
-    for voices in read_voices(connection, criterion_id):
-        parts.extend(_parts(voices, is_by_rater=is_by_rater))
-        crowded.extend([voices.criterion_id] if is_by_rater and is_crowded(voices) else [])
-    words = (_chosen_words(connection, run_id, criterion_id), unweighted_words(connection, run_id))
-    return tuple(parts), _note(parts, crowded, words)
+    for matrix in read_score_matrices(connection, criterion_id):
+        parts.extend(_agreement_parts(matrix, is_by_rater=is_by_rater))
+        crowded.extend([matrix.criterion_id] if is_by_rater and is_crowded(matrix) else [])
+    other_notes = (_chosen_words(connection, run_id, criterion_id), unweighted_words(connection, run_id))
+    return tuple(parts), _note(parts, crowded, other_notes)
 
 
-def unrated_words(run_id: str, lake_words: Sequence[str] = (), *, what: str = "the outputs of this run") -> str:
+def unrated_note(run_id: str, lake_words: Sequence[str] = (), *, what: str = "the outputs of this run") -> str:
     """Sentence on a run without ratings, with the next command. lake_words: options that name its lake."""
     command = shell_line(("gradebook", "rate", run_id, "--n", "50", *lake_words))
     return f"nobody rated {what}; to collect ratings: `{command}`"
@@ -157,16 +385,16 @@ def find_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str | No
     if run_id is None:
         latest = read_rows(connection, _LATEST, rubric_id)
         if not latest:
-            of = f" of the rubric {rubric_id!r}" if rubric_id else ""
-            raise InputError("run", f"no published run{of} in {lake.name}", "one")
+            of_rubric = f" of the rubric {rubric_id!r}" if rubric_id else ""
+            raise InputError("run", f"no published run{of_rubric} in {lake.name}", "one")
         run_id = str(latest[0]["run_id"])
-    found = read_rows(connection, _RUN, run_id)
-    if not found or found[0]["status"] != "published":
-        state = f"a run that is {found[0]['status']}" if found else "no such run"
+    rows = read_rows(connection, _RUN, run_id)
+    if not rows or rows[0]["status"] != "published":
+        state = f"a run that is {rows[0]['status']}" if rows else "no such run"
         raise InputError(f"run {run_id}", state, "one that `gradebook runs` lists as published")
-    if rubric_id is not None and found[0]["rubric_id"] != rubric_id:
-        raise InputError(f"--rubric: found {rubric_id!r}, but run {run_id} is of {found[0]['rubric_id']}")
-    return found[0]
+    if rubric_id is not None and rows[0]["rubric_id"] != rubric_id:
+        raise InputError(f"--rubric: found {rubric_id!r}, but run {run_id} is of {rows[0]['rubric_id']}")
+    return rows[0]
 
 
 def known_criteria(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[str]:
@@ -179,38 +407,38 @@ def refuse_unknown(connection: duckdb.DuckDBPyConnection, run_id: str, criterion
     """Raise `InputError` if the requested criterion is not one of the run's."""
     if criterion_id is None:
         return
-    known = known_criteria(connection, run_id)
-    if criterion_id not in known:
-        raise InputError("--criterion", f"{criterion_id!r}", f"one of {', '.join(known[:30])}")
+    criterion_ids = known_criteria(connection, run_id)
+    if criterion_id not in criterion_ids:
+        raise InputError("--criterion", f"{criterion_id!r}", f"one of {', '.join(criterion_ids[:30])}")
 
 
-def _parts(voices: Voices, *, is_by_rater: bool) -> Iterator[AgreementPart]:
-    for group in groups_of(voices):
+def _agreement_parts(matrix: ScoreMatrix, *, is_by_rater: bool) -> Iterator[AgreementPart]:
+    for group in groups_of(matrix):
         if group.rater is not None and not is_by_rater:
             continue
-        found = measure_group(voices, group)
-        if found is not None:
-            levels, confusion = _confusion(voices, group)
-            names = (voices.criterion_id, group.kind, group.judge, group.rater)
-            yield AgreementPart(*names, found.n, found.pair_count, found.measures, levels, confusion)
+        agreement = measure_group(matrix, group)
+        if agreement is not None:
+            levels, confusion = _confusion(matrix, group)
+            names = (matrix.criterion_id, group.kind, group.judge, group.rater)
+            yield AgreementPart(*names, agreement.n, agreement.pair_count, agreement.measures, levels, confusion)
 
 
 def unweighted_words(connection: duckdb.DuckDBPyConnection, run_id: str) -> str | None:
-    """Words on cases that were drawn by stratum but count as one each; None if a run's were not."""
+    """Note on cases that were drawn by stratum but count as one each; None if a run's were not."""
     ((drawn_count,),) = connection.execute(_DRAWN, [run_id]).fetchall()
     return UNWEIGHTED if drawn_count else None
 
 
-def _note(parts: list[AgreementPart], crowded: list[str], others: Sequence[str | None]) -> str | None:
+def _note(parts: list[AgreementPart], crowded: list[str], other_notes: Sequence[str | None]) -> str | None:
     if not parts:
         return f"no {LEAST_OUTPUTS} outputs have two ratings, or a rating and a verdict, on a criterion"
     names = ", ".join(crowded)
-    words = f"{names}: more than {MOST_ONE_BY_ONE} raters, measured together, not one by one" if crowded else None
-    return "; ".join(filter(None, (words, *others))) or None
+    crowding = f"{names}: more than {MOST_ONE_BY_ONE} raters, measured together, not one by one" if crowded else None
+    return "; ".join(filter(None, (crowding, *other_notes))) or None
 
 
 def _chosen_words(connection: duckdb.DuckDBPyConnection, run_id: str, criterion_id: str | None) -> str | None:
-    """Words on ratings that count in the agreement although their outputs are no random sample; None without any."""
+    """Note on ratings that count in the agreement although their outputs are no random sample; None without any."""
     criteria = None if criterion_id is None else [criterion_id]
     counts: Counter[str] = Counter()
     for row in read_rows(connection, query("agreement/left_out_counts"), run_id=run_id, criteria=criteria):
@@ -225,13 +453,13 @@ def _chosen_words(connection: duckdb.DuckDBPyConnection, run_id: str, criterion_
 
 
 def _without_name(measure: Measure) -> dict[str, Any]:
-    return {name: value for name, value in asdict(measure).items() if name != "statistic"}
+    return {name: value for name, value in asdict_in_words(measure).items() if name != "statistic"}
 
 
-def _confusion(voices: Voices, group: Group) -> tuple[tuple[float, ...], tuple[tuple[int, ...], ...]]:
+def _confusion(matrix: ScoreMatrix, group: Group) -> tuple[tuple[float, ...], tuple[tuple[int, ...], ...]]:
     if not group.first:
         return (), ()
-    levels, counts = level_table(voices, group)
+    levels, counts = level_table(matrix, group)
     if not levels.size:
         return (), ()
     return tuple(levels.tolist()), tuple(tuple(row) for row in counts.tolist())

@@ -6,9 +6,15 @@ from enum import StrEnum
 from math import isnan, nan
 
 from gradebook.rubrics.statistics.agreement import Measure
-from gradebook.rubrics.statistics.chance import Chance, chance_of_interval, chance_of_p, is_significant, p_of_interval
-from gradebook.rubrics.statistics.judge_beside_people import OVER_PEOPLE
-from gradebook.rubrics.statistics.paired import adjust_for_many
+from gradebook.rubrics.statistics.rater_comparison import OVER_PEOPLE
+from gradebook.rubrics.statistics.significance import (
+    Chance,
+    adjust_for_many,
+    chance_of_interval,
+    chance_of_p,
+    is_significant,
+    p_of_interval,
+)
 from gradebook.tasks.agreement.calibration import Calibration
 from gradebook.tasks.agreement.mart import JUDGE_RATERS, RATERS
 from gradebook.tasks.agreement.published_run import AgreementPart
@@ -63,9 +69,9 @@ class JudgeStanding:
     @property
     def has_skill(self) -> Chance:
         """Whether the judge agrees with people more than chance does (ABOVE)."""
-        value, known = self.skill.value, chance_of_interval(self.skill.ci_low, self.skill.ci_high)
-        if known is not Chance.UNKNOWN or value is None:
-            return known
+        value, chance = self.skill.value, chance_of_interval(self.skill.ci_low, self.skill.ci_high)
+        if chance is not Chance.UNKNOWN or value is None:
+            return chance
         if value <= 0.0:
             return Chance.WITHIN
         return Chance.ABOVE if value == 1.0 and self.pair_count >= LEAST_PERFECT else Chance.UNKNOWN
@@ -122,16 +128,16 @@ def judge_standings(
     judged = [part for part in together if part.kind == JUDGE_RATERS]
     biases = [part.measure("bias") for part in judged]
     p_values = _adjusted(
-        [_p(each.value, each.ci_low, each.ci_high, 0.0, part.n) for part, each in zip(judged, biases, strict=True)]
+        [_p(bias.value, bias.ci_low, bias.ci_high, 0.0, part.n) for part, bias in zip(judged, biases, strict=True)]
     )
     off = off_means(means)
-    found = [
+    standings = [
         JudgeStanding(
             part.criterion_id,
             part.pair_count,
             part.measure("percent_agreement").value,
             of_people.measure("percent_agreement").value,
-            next((each for each in map(part.measure, SKILLS) if each.value is not None), part.measure(SKILLS[0])),
+            next((skill for skill in map(part.measure, SKILLS) if skill.value is not None), part.measure(SKILLS[0])),
             of_people.measure("alpha_interval"),
             part.measure(OVER_PEOPLE),
             bias,
@@ -143,7 +149,11 @@ def judge_standings(
         for of_people in [people.get(part.criterion_id, _nobody(part.criterion_id))]
     ]
     order = list(Trust)
-    return tuple(sorted(found, key=lambda each: (order.index(each.trust), each.rate or 0.0, each.criterion_id)))
+    return tuple(
+        sorted(
+            standings, key=lambda standing: (order.index(standing.trust), standing.rate or 0.0, standing.criterion_id)
+        )
+    )
 
 
 def off_means(means: Sequence[Calibration]) -> tuple[Calibration, ...]:
@@ -151,11 +161,14 @@ def off_means(means: Sequence[Calibration]) -> tuple[Calibration, ...]:
 
     Never of ratings that are not a random sample.
     """
-    known = [row for row in means if row.is_random]
+    random_means = [row for row in means if row.is_random]
     p_values = _adjusted(
-        [_p(row.corrected.value, row.corrected.ci_low, row.corrected.ci_high, row.naive.value, row.n) for row in known]
+        [
+            _p(row.corrected.value, row.corrected.ci_low, row.corrected.ci_high, row.naive.value, row.n)
+            for row in random_means
+        ]
     )
-    return tuple(row for row, p in zip(known, p_values, strict=True) if is_significant(p))
+    return tuple(row for row, p in zip(random_means, p_values, strict=True) if is_significant(p))
 
 
 def _p(
@@ -172,10 +185,10 @@ def _adjusted(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def _nobody(criterion_id: str) -> AgreementPart:
-    """Agreement among people where no two rated the same outputs."""
+    """Agreement among people if no two rated the same outputs."""
     return AgreementPart(criterion_id, RATERS, None, None, 0, 0, (), (), ())
 
 
 def leaning_of(difference: float, *, is_penalty: bool) -> str:
-    """`lenient` or `strict`, of a judge whose score minus people's is this; a high score of a penalty is strict."""
+    """`lenient` or `strict`. difference: the judge's score minus people's; on a penalty, a high score is strict."""
     return "lenient" if (difference > 0) != is_penalty else "strict"

@@ -1,6 +1,5 @@
 """Outputs collected from the model under evaluation.
 
 collect      collect_outputs, CollectRequest, Collected: ask every prompt, write the file of outputs
-prompts      PromptRows: the cases of a dataset of prompts
 reply_store  ReplyFolder, StoredReplies: journals beside the file of outputs
 """

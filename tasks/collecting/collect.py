@@ -1,30 +1,236 @@
 """Collection of outputs: each prompt of a dataset is sent to the model under evaluation and paid for once."""
 
+import hashlib
 import os
+import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any, Self
 
 import orjson
 import pyarrow as pa
 
-from gradebook.rubrics.model.collecting import collect_key, output_row
-from gradebook.rubrics.model.digests import digest_of
-from gradebook.rubrics.model.errors import InputError, UnfinishedError
-from gradebook.tasks.collecting.prompts import PromptRows
+from gradebook.rubrics.model.collecting import (
+    COLLECTED,
+    Messages,
+    PromptRow,
+    chat_digest,
+    chat_of,
+    collect_key,
+    output_row,
+)
+from gradebook.rubrics.model.errors import (
+    MOST_FAULTS,
+    MOST_FAULTS_SHOWN,
+    Fault,
+    InputError,
+    OutputsError,
+    UnfinishedError,
+)
+from gradebook.rubrics.model.json_values import digest_of
+from gradebook.rubrics.prompts.media import with_files
+from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
+from gradebook.rubrics.prompts.reply_parser import MOST_REPLY_LENGTH, ReadReply, TokenChoices, clean_text
 from gradebook.tasks.collecting.reply_store import ReplyFolder, StoredReplies, journal_cost_usd, refuse_other_format
-from gradebook.tasks.datasets.discovery import dataset_files
-from gradebook.tasks.datasets.file_formats import encoding_of
-from gradebook.tasks.judging.money.prices import find_price, refuse_unpriced
-from gradebook.tasks.judging.replies.collection_question import CollectAnswer, CollectQuestion
+from gradebook.tasks.datasets.discovery import dataset_files, dataset_folders, read_rows
+from gradebook.tasks.datasets.file_formats import RawRow, encoding_of
+from gradebook.tasks.datasets.media import MediaFiles
+from gradebook.tasks.datasets.row_parser import RowFitter, read_messages
+from gradebook.tasks.judging.prices import find_price, refuse_unpriced
+from gradebook.tasks.judging.replies.completion import MOST_NAME_LENGTH, Reply
+from gradebook.tasks.judging.replies.question import Outcome, Request
 from gradebook.tasks.judging.session.session import Money, open_session
 from gradebook.tasks.judging.settings.files import EndpointSettings, read_endpoint
 from gradebook.tasks.judging.settings.keys import read_keys, refuse_unpaired_keys
 from gradebook.tasks.judging.transport.probe import probe
 from gradebook.tasks.system.files import replaced_file
 from gradebook.tasks.system.progress import reporter
+
+COLLECT_CRITERION_ID = "(output)"  # in place of a criterion's id in the journal
+
+
+@dataclass(frozen=True, slots=True)
+class CollectAnswer:
+    """Result of asking for an output; the text is in the journal. reason: why there is none."""
+
+    question: "CollectQuestion"
+    reason: str | None
+    request_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class CollectQuestion:
+    """One output to collect. messages: rendered when sent, as they may contain images."""
+
+    case_id: str
+    messages: Callable[[], Messages]
+    prompt_digest: str
+    request_key: str
+    sample_index: int
+
+    @property
+    def output_id(self) -> str:
+        """Id of the case, in place of an output's id in the journal."""
+        return self.case_id
+
+    @property
+    def criterion_id(self) -> str:
+        """Fixed text in place of a criterion's id in the journal."""
+        return COLLECT_CRITERION_ID
+
+    @property
+    def replicate(self) -> int:
+        """Sample index, added to the seed."""
+        return self.sample_index
+
+    @property
+    def prefix(self) -> str:
+        """Digest of the prompt, which all samples of a case share."""
+        return self.prompt_digest
+
+    def request(self) -> Request:
+        """Messages as they are, without a format for the reply. Raises `UnreadableMedia`."""
+        return Request(self.messages(), None, _read, note=_note)
+
+    def answer(self, outcome: Outcome) -> CollectAnswer:
+        """Whether the output is now available, and why not."""
+        return CollectAnswer(self, None if outcome.status == "scored" else outcome.reason, outcome.request_count)
+
+
+def _read(
+    _text: str | None, _finish_reason: str | None, _refusal: str | None, _choices: TokenChoices | None
+) -> ReadReply:
+    """Accept any text as the output, also a refusal or a cut text: both are to be evaluated."""
+    return ReadReply("scored")
+
+
+def _note(reply: Reply) -> dict[str, Any]:
+    return {
+        "finish_reason": None if reply.finish_reason is None else clean_text(reply.finish_reason, MOST_NAME_LENGTH),
+        "is_refusal": bool(reply.refusal),
+        "is_cut": len(reply.refusal or reply.text or "") > MOST_REPLY_LENGTH,
+        "endpoint": reply.base_url,
+    }
+
+
+PROMPT_COLUMNS = ("case_id", "prompt")
+# An earlier file of outputs is also a dataset of prompts.
+_OUTPUT_ONLY_COLUMNS = (
+    "model",
+    "output",
+    "checkpoint",
+    "sample_index",
+)
+_UNREACHABLE_NAMES = {name: f"\0{name}" for name in _OUTPUT_ONLY_COLUMNS}  # names that no column of a file has
+_FITTED = {_UNREACHABLE_NAMES["model"]: "model", _UNREACHABLE_NAMES["output"]: ""}
+
+
+class PromptRows:
+    """Distinct cases of a dataset, each with the digest of its messages; on disk while they are asked."""
+
+    def __init__(self, files: Sequence[Path], column_map: Mapping[str, str], system: str | None) -> None:
+        """Read and check all rows. Raises `OutputsError` if a row, or an image it names, is invalid."""
+        self._system = system
+        self._media = MediaFiles(dataset_folders(files))
+        self._spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
+        self._known: dict[bytes, bytes] = {}  # case -> digest of its content
+        self._column_map = column_map
+        renamed = {name: source for name, source in column_map.items() if name not in _OUTPUT_ONLY_COLUMNS}
+        self._of_outputs = {column_map.get(name, name) for name in _OUTPUT_ONLY_COLUMNS} - set(renamed.values())
+        self._fitter = RowFitter(renamed | _UNREACHABLE_NAMES, is_unscored_allowed=True)
+        try:
+            self._read(files)
+        except BaseException:
+            self.close()
+            raise
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __iter__(self) -> Iterator[tuple[PromptRow, str]]:
+        """Each case in the order of the dataset, with the digest of its messages. One iteration at a time."""
+        self._spool.seek(0)
+        for line in self._spool:
+            digest, row = orjson.loads(line)
+            yield PromptRow(**row), digest
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._spool.close()
+
+    def messages(self, row: PromptRow) -> list[dict[str, Any]]:
+        """Messages of a case, with the images and sounds that it names. Raises `UnreadableMedia`."""
+        chat = chat_of(row.prompt, self._system)
+        return chat if isinstance(row.prompt, str) else with_files(chat, self._media.read)
+
+    def _read(self, files: Sequence[Path]) -> None:
+        row_count = fault_count = 0
+        faults: list[Fault] = []
+        for raw in read_rows(files, self._column_map, PROMPT_COLUMNS):
+            row_count += 1
+            reason = self._take(raw)
+            if reason is not None:
+                fault_count += 1
+                if len(faults) < MOST_FAULTS_SHOWN - 1:  # the first line is the summary
+                    faults.append(Fault(raw.source, raw.line, reason))
+                if fault_count == MOST_FAULTS:
+                    break
+        if fault_count or not row_count:
+            actual = f"found {fault_count} of {row_count} rows that do not fit" if row_count else "found no rows"
+            raise OutputsError((Fault(str(files[0]), None, f"{actual}, expected prompts"), *faults))
+
+    def _take(self, raw: RawRow) -> str | None:
+        """Store the case of a row; returns the reason if it is invalid."""
+        row = raw.content if isinstance(raw.content, str) else self._fit(raw, raw.content)
+        if isinstance(row, str):
+            return row
+        try:
+            line = orjson.dumps([chat_digest(self.messages(row)), row], option=orjson.OPT_APPEND_NEWLINE)
+        except (UnreadableMedia, orjson.JSONEncodeError, RecursionError) as fault:
+            return f"prompt: {fault}"
+        case, content = _short(row.case_id.encode()), _short(line)
+        cached = self._known.get(case)
+        if cached is None:
+            self._known[case] = content
+            self._spool.write(line)
+        elif cached != content:
+            return (
+                f"case_id: found {row.case_id!r} on an earlier row too, with another content; expected each case once"
+            )
+        return None
+
+    def _fit(self, raw: RawRow, content: dict[str, Any]) -> PromptRow | str:
+        cell = content.get(self._column_map.get("prompt", "prompt"))
+        is_chat = isinstance(cell if raw.format == "jsonl" else read_messages(cell), list)
+        row = {name: value for name, value in content.items() if name not in self._of_outputs}
+        fitted = self._fitter.fit(row | _FITTED, raw.format)
+        if isinstance(fitted, str):
+            return fitted
+        if not fitted.prompt:
+            return "prompt: found nothing, expected text or a list of chat messages, each an object with a role"
+        metadata = None if fitted.metadata is None else orjson.loads(fitted.metadata)
+        return PromptRow(
+            fitted.case_id,
+            orjson.loads(fitted.prompt) if is_chat else fitted.prompt,
+            fitted.reference,
+            fitted.context,
+            metadata and {name: value for name, value in metadata.items() if name != COLLECTED},
+            None if fitted.criteria is None else orjson.loads(fitted.criteria),
+            fitted.cluster,
+        )
+
+
+def _short(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
+
 
 MOST_SAMPLES = 10_000  # per case
 MOST_IN_FLIGHT = 4096  # as in a judge file

@@ -14,7 +14,7 @@ import orjson
 
 from gradebook.rubrics.model.errors import InputError, LakeError
 from gradebook.tasks.datasets.file_formats import encoding_of
-from gradebook.tasks.judging.money.prices import total_usd
+from gradebook.tasks.judging.prices import total_usd
 from gradebook.tasks.judging.replies.journal import settled_journals
 
 
@@ -89,10 +89,10 @@ class StoredReplies:
 
     def find(self, key: str) -> dict[str, Any] | None:
         """Reply of a key as in its journal; None if there is none."""
-        place = self._places.get(bytes.fromhex(key))
-        if place is None:
+        position = self._places.get(bytes.fromhex(key))
+        if position is None:
             return None
-        number, offset, length = place
+        number, offset, length = position
         line: dict[str, Any] = orjson.loads(os.pread(self._file(number), length, offset))
         return line
 

@@ -1,20 +1,19 @@
 """Two runs or two models, case by case.
 
-compare         compare_runs: the whole comparison, for commands and reports
+compare         compare_runs: the whole comparison, also unpaired and corrected by people's ratings
 run_comparison  compare_with_baseline: a run compared before it is published, and the table `run_comparisons`
-baseline        find_baseline: the run that --baseline names
-model_pairs     pair_groups: which model of one run is compared with which of the other
+baseline        choose_baseline, refuse_baseline: the run that --baseline means; pinned runs; the stored outcome
+sides           read_side, pair_groups: which model of one run is compared with which of the other; their judges
 case_pairs      pair_sides: outputs of the same case
-figures         ComparedRow: differences, intervals, tests
+figures         ComparedRow: differences, intervals, tests, and remarks on them
 attribution     explain: a difference split into criteria; the cases that lost most
 gate            evaluate_gate: the rules of --require and --fail-if applied to figures
-aa_test         measure_noise: the same outputs judged twice (A/A test)
-corrected       corrected_differences: by people's ratings
+interim_analyses  plan_interim_analyses, analyse_block: interim analyses of a run that may stop early
+stopping        StopPlan, Stopping: the stored plan of these analyses, and the outcome of the last one
+verdict         comparison_verdict, RunVerdict: a sentence to act on, its facts and next steps
+aa_test         measure_noise: the same outputs judged twice (A/A test), replicates as runs of their own
+expected_power  expect_margin: what a gate on a margin can show with so many cases
+cascade_choice  calibrate_cascade: when a cascade asks its second judge, from verdicts of both
 decision_study  study_decisions: variance components, and what a larger evaluation would gain
-unpaired        compare_unpaired: means over different cases
-replicates      split_replicates: replies of one judge as runs of their own
-mart_rows       comparison_table: rows of the mart
-tables          COMPARED: columns of the tables of a comparison
-remarks         conflict_words, caution_words, dominance_sentence: figures in words
-sentences       a comparison in words
+sentences       a comparison in words, and COMPARED: columns of its tables
 """

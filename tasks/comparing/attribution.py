@@ -25,13 +25,13 @@ from gradebook.rubrics.statistics.distributions import (
     thin_distributions,
 )
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
-from gradebook.rubrics.statistics.mean_difference import TIED
+from gradebook.rubrics.statistics.means import TIED
 from gradebook.rubrics.statistics.strata import Strata
+from gradebook.rubrics.text.remarks import dominance_sentence
 from gradebook.tasks.comparing.case_pairs import PairedSides, name_places
-from gradebook.tasks.comparing.remarks import dominance_sentence
 
 MOST_CASES = 10
-UNSCORED = "(unscored)"  # the part due to verdicts that one side lacks
+UNSCORED = "(unscored)"  # part due to verdicts missing on one side
 
 Floats = NDArray[np.float64]
 
@@ -126,20 +126,20 @@ class WeightedPairs:
 
 def weigh_pairs(sides: PairedSides, rubric: Rubric) -> WeightedPairs:
     """Verdicts behind the overall scores of the pairs, with their weights."""
-    known = sides.overall.is_scored
-    places = sides.overall.places[known]
-    found = dict(_weighted_verdicts(sides, scaled_weights(rubric), places))
+    is_scored = sides.overall.is_scored
+    places = sides.overall.places[is_scored]
+    by_criterion = dict(_weighted_verdicts(sides, scaled_weights(rubric), places))
     optional = {criterion.id for criterion in rubric.criteria if not criterion.required}
-    weighed = tuple(replace(each, is_required=name not in optional) for name, each in found.items())
+    weighed = tuple(replace(verdicts, is_required=name not in optional) for name, verdicts in by_criterion.items())
     scores = PairedScores(weighed, places.size)
     is_skipped = rubric.missing == "skip"
     return WeightedPairs(
-        _put_in_groups(scores, tuple(found), rubric) if is_skipped and rubric.categories else scores,
-        tuple(found),
+        _put_in_groups(scores, tuple(by_criterion), rubric) if is_skipped and rubric.categories else scores,
+        tuple(by_criterion),
         places,
-        sides.overall.cases[known],
-        sides.overall.scores_a[known],
-        sides.overall.scores_b[known],
+        sides.overall.cases[is_scored],
+        sides.overall.scores_a[is_scored],
+        sides.overall.scores_b[is_scored],
         is_skipped,
         _bounds(scores),
         sides.strata_at(places),
@@ -162,13 +162,13 @@ def explain(
     """Attribute the overall difference of two models; needs the tables of `pair_sides`."""
     scores, pair_weights = (weighted.scores_a, weighted.scores_b), weighted.pair_weights
     pair = pair_distributions(*scores, pair_weights)
-    shares = [share_at_or_below(each, shares_at, pair_weights) for each in scores]
-    shown = zip(shares_at, *(share.tolist() for share in shares), strict=True) if weighted.places.size else ()
+    shares = [share_at_or_below(score, shares_at, pair_weights) for score in scores]
+    threshold_rows = zip(shares_at, *(share.tolist() for share in shares), strict=True) if weighted.places.size else ()
     return Explanation(
         tuple(_parts(sides, weighted, rubric)),
         thin_distributions(pair),
         dominance_sentence(pair),
-        tuple(shown),
+        tuple(threshold_rows),
         tuple(_lost_cases(connection, weighted)),
     )
 
@@ -179,34 +179,34 @@ def _weighted_verdicts(
     """Verdicts that count in an overall score of a pair, by criterion."""
     if not places.size:
         return
-    of_overall = _places_among(places, sides.overall.places)
+    of_overall = _indexes_of_places(places, sides.overall.places)
     for criterion_id, pairs in sides.by_criterion.items():
-        given = np.where(np.isnan(pairs.own_weights), weights.get(criterion_id, 0.0), pairs.own_weights)
+        applied_weights = np.where(np.isnan(pairs.own_weights), weights.get(criterion_id, 0.0), pairs.own_weights)
         is_overall = pairs.places is sides.overall.places
-        found = of_overall if is_overall else _places_among(places, pairs.places)
-        counted = (places[found] == pairs.places) & (given != 0)
+        indexes = of_overall if is_overall else _indexes_of_places(places, pairs.places)
+        counted = (places[indexes] == pairs.places) & (applied_weights != 0)
         if counted.all():  # the usual case: shares the arrays of millions of verdicts instead of copying them
-            yield criterion_id, PairedVerdicts(found, given, pairs.scores_a, pairs.scores_b)
+            yield criterion_id, PairedVerdicts(indexes, applied_weights, pairs.scores_a, pairs.scores_b)
         elif counted.any():
             scores = pairs.scores_a[counted], pairs.scores_b[counted]
-            yield criterion_id, PairedVerdicts(found[counted], given[counted], *scores)
+            yield criterion_id, PairedVerdicts(indexes[counted], applied_weights[counted], *scores)
 
 
-def _places_among(places: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.intp]:
+def _indexes_of_places(places: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.intp]:
     """Index of each wanted place among the ascending places; arbitrary if it is missing."""
-    found: NDArray[np.intp] = np.minimum(np.searchsorted(places, wanted), places.size - 1)
-    return found
+    indexes: NDArray[np.intp] = np.minimum(np.searchsorted(places, wanted), places.size - 1)
+    return indexes
 
 
 def _bounds(scores: PairedScores) -> Interval:
     """Range of possible differences of two overall scores: wider than -1..1 with penalties."""
-    if not any((each.weights < 0).any() for each in scores.criteria):
+    if not any((criterion.weights < 0).any() for criterion in scores.criteria):
         return DIFFERENCES
     gains, losses = np.zeros(scores.pair_count), np.zeros(scores.pair_count)
-    for each in scores.criteria:
-        is_in_both = each.is_required | ~np.isnan(each.scores_a + each.scores_b)
-        gains[each.pairs] += np.where(is_in_both, np.maximum(each.weights, 0.0), 0.0)
-        losses[each.pairs] += np.maximum(-each.weights, 0.0)
+    for criterion in scores.criteria:
+        is_in_both = criterion.is_required | ~np.isnan(criterion.scores_a + criterion.scores_b)
+        gains[criterion.pairs] += np.where(is_in_both, np.maximum(criterion.weights, 0.0), 0.0)
+        losses[criterion.pairs] += np.maximum(-criterion.weights, 0.0)
     widest = 1.0 + float((losses[gains > 0] / gains[gains > 0]).max(initial=0.0))
     return Interval(-widest, widest)
 
@@ -215,19 +215,19 @@ def _put_in_groups(scores: PairedScores, criterion_ids: Sequence[str], rubric: R
     """Verdicts with weights relative to their category; per-case criteria are at the top level."""
     tree = WeightTree.of(rubric)
     outer_first = sorted(tree.parents, key=lambda category: len(tree.groups_above(category)))
-    places = {group: place for place, group in enumerate([TOP, *outer_first])}
+    group_indexes = {group: index for index, group in enumerate([TOP, *outer_first])}
     groups = Groups(
-        np.array([0, *(places[tree.parents[each] or TOP] for each in outer_first)], dtype=np.intp),
-        np.array([0.0, *(tree.weights[each] for each in outer_first)]),
+        np.array([0, *(group_indexes[tree.parents[category] or TOP] for category in outer_first)], dtype=np.intp),
+        np.array([0.0, *(tree.weights[category] for category in outer_first)]),
     )
     criteria = {criterion.id: criterion for criterion in rubric.criteria}
     placed = []
-    for criterion_id, each in zip(criterion_ids, scores.criteria, strict=True):
+    for criterion_id, verdicts in zip(criterion_ids, scores.criteria, strict=True):
         if (criterion := criteria.get(criterion_id)) is None:
-            placed.append(each)
+            placed.append(verdicts)
         else:
-            weights = np.full(each.weights.shape, criterion.own_weight)
-            placed.append(replace(each, weights=weights, group=places[criterion.category or TOP]))
+            weights = np.full(verdicts.weights.shape, criterion.own_weight)
+            placed.append(replace(verdicts, weights=weights, group=group_indexes[criterion.category or TOP]))
     return replace(scores, criteria=tuple(placed), groups=groups)
 
 
@@ -239,19 +239,21 @@ def _parts(sides: PairedSides, weighted: WeightedPairs, rubric: Rubric) -> Itera
     chosen = decompose(weighted.scores, differences, is_skipped=weighted.is_skipped, weights=pair_weights)
     plain = _uniform_parts(sides, weighted)
     categories = {criterion.id: criterion.category for criterion in rubric.criteria}
-    order = {criterion_id: place for place, criterion_id in enumerate(categories)}
-    by_place = sorted(enumerate(weighted.criterion_ids), key=lambda entry: (order.get(entry[1], len(order)), entry[1]))
-    for place, criterion_id in by_place:
-        part = None if plain is None else float(plain.parts[place])
-        yield Part(criterion_id, categories.get(criterion_id), float(chosen.parts[place]), part)
+    order = {criterion_id: index for index, criterion_id in enumerate(categories)}
+    by_position = sorted(
+        enumerate(weighted.criterion_ids), key=lambda entry: (order.get(entry[1], len(order)), entry[1])
+    )
+    for index, criterion_id in by_position:
+        part = None if plain is None else float(plain.parts[index])
+        yield Part(criterion_id, categories.get(criterion_id), float(chosen.parts[index]), part)
     if chosen.remainder or (plain is not None and plain.remainder):
         yield Part(UNSCORED, None, chosen.remainder, None if plain is None else plain.remainder)
 
 
 def _uniform_parts(sides: PairedSides, weighted: WeightedPairs) -> Decomposition | None:
     """Decomposition with uniform weights; None if a pair lacks its uniform score."""
-    found = np.searchsorted(sides.outputs.places, weighted.places)
-    differences = sides.outputs.uniform_b[found] - sides.outputs.uniform_a[found]
+    positions = np.searchsorted(sides.outputs.places, weighted.places)
+    differences = sides.outputs.uniform_b[positions] - sides.outputs.uniform_a[positions]
     if np.isnan(differences).any():
         return None
     scores = uniform(weighted.scores)
@@ -262,24 +264,24 @@ def _lost_cases(connection: duckdb.DuckDBPyConnection, weighted: WeightedPairs) 
     """Cases with the most negative mean difference, worst first."""
     cases, codes, counts = np.unique(weighted.cases, return_inverse=True, return_counts=True)
     differences = weighted.scores_b - weighted.scores_a
-    means = [np.bincount(codes, each, cases.size) / counts for each in (weighted.scores_a, weighted.scores_b)]
+    means = [np.bincount(codes, scores, cases.size) / counts for scores in (weighted.scores_a, weighted.scores_b)]
     lost = means[1] - means[0]
     worst = [code for code in np.argsort(lost, kind="stable")[:MOST_CASES].tolist() if lost[code] < -TIED]
     members = [np.flatnonzero(codes == code) for code in worst]
-    lowest = [int(found[np.argmin(differences[found])]) for found in members]
+    lowest = [int(pairs[np.argmin(differences[pairs])]) for pairs in members]
     names = name_places(connection, [int(weighted.places[pair]) for pair in lowest])
     losses = _losses(weighted, members)
-    for place, (code, pair) in enumerate(zip(worst, lowest, strict=True)):
-        named = names[int(weighted.places[pair])]
+    for index, (code, pair) in enumerate(zip(worst, lowest, strict=True)):
+        row = names[int(weighted.places[pair])]
         yield LostCase(
-            str(named["case_id"]),
+            str(row["case_id"]),
             int(counts[code]),
             float(means[0][code]),
             float(means[1][code]),
             float(lost[code]),
-            str(named["output_a"]),
-            str(named["output_b"]),
-            tuple(_most_first(weighted.criterion_ids, losses[:, place])),
+            str(row["output_a"]),
+            str(row["output_b"]),
+            tuple(_largest_losses(weighted.criterion_ids, losses[:, index])),
         )
 
 
@@ -287,20 +289,20 @@ def _losses(weighted: WeightedPairs, cases: Sequence[NDArray[np.intp]]) -> Float
     """Contribution of each criterion to some cases, averaged over the pairs of each: (criterion, case)."""
     count = len(cases)
     case_of = np.full(weighted.scores.pair_count, count)
-    for place, pairs in enumerate(cases):
-        case_of[pairs] = place
+    for index, pairs in enumerate(cases):
+        case_of[pairs] = index
     changes = weighted_changes(weighted.scores, is_skipped=weighted.is_skipped)
-    found = [
-        np.bincount(case_of[each.pairs], added, count + 1)[:count]
-        for each, added in zip(weighted.scores.criteria, changes, strict=True)
+    contributions = [
+        np.bincount(case_of[criterion.pairs], added, count + 1)[:count]
+        for criterion, added in zip(weighted.scores.criteria, changes, strict=True)
     ]
     sizes = np.array([pairs.size for pairs in cases])
-    losses: Floats = np.array(found).reshape(len(found), count) / sizes
+    losses: Floats = np.array(contributions).reshape(len(contributions), count) / sizes
     return losses
 
 
-def _most_first(criterion_ids: Sequence[str], added: Floats) -> Iterator[tuple[str, float]]:
+def _largest_losses(criterion_ids: Sequence[str], added: Floats) -> Iterator[tuple[str, float]]:
     """Criteria with a negative contribution, largest loss first. added: (criterion,)."""
-    for place in np.argsort(added, kind="stable").tolist():
-        if added[place] < -TIED:
-            yield criterion_ids[place], float(added[place])
+    for index in np.argsort(added, kind="stable").tolist():
+        if added[index] < -TIED:
+            yield criterion_ids[index], float(added[index])

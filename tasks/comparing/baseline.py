@@ -1,47 +1,42 @@
-"""Baselines: the run, named or latest, that an unpublished run is compared with, and its stored outcome."""
+"""Baseline of a run: which run a word of `--baseline` means, runs pinned by `gradebook reference set`, checks of the
+baseline of an unpublished run, and the stored outcome.
+"""
 
 import json
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 
 import duckdb
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Rubric, scored_category_weights
-from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, names_in
+from gradebook.rubrics.statistics.rules import AUTO, CATEGORY, CRITERION, RELEASE_RULE, names_in
+from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.comparing.gate import GateRule, first_of, gate_rule
-from gradebook.tasks.comparing.judges import asked_judge, describe_judges, is_judged, read_epoch, refuse_judges
-from gradebook.tasks.comparing.model_pairs import Groups, Wanted, pair_groups, read_side
-from gradebook.tasks.judging.settings.panels import Judge
+from gradebook.tasks.comparing.sides import (
+    Groups,
+    RunPair,
+    describe_judges,
+    is_judged,
+    pair_groups,
+    planned_run_judge,
+    read_epoch,
+    read_side,
+    refuse_judges,
+)
+from gradebook.tasks.judging.settings.judge import Judge
 from gradebook.tasks.lake.address import Lake
-from gradebook.tasks.lake.connections import connect_up_to_date
+from gradebook.tasks.lake.connections import commit, connect_up_to_date
 from gradebook.tasks.lake.errors import NoLakeThere
-from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
 from gradebook.tasks.lake.sql import file_list, query, quoted
-from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.runs.request import BASELINE_WORDS, BEST, REFERENCE, EvaluationRequest
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.system.files import write_text
-from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.folder import LATEST, RunFolder
 
-LATEST = "latest"
 MOST_NAMED = 10
-
-
-@dataclass(frozen=True, slots=True)
-class BaselineSearch:
-    """Search for the run that `latest` means.
-
-    suite, night: of a nightly run, which is compared with the suite's run of an earlier date, even after repetitions.
-    model, checkpoint, dataset_digest: of a checkpoint's run, which is compared with another checkpoint of its model.
-    """
-
-    run_id: str
-    rubric_id: str
-    suite: str | None = None
-    night: str | None = None
-    model: str | None = None
-    checkpoint: str | None = None
-    dataset_digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,97 +44,75 @@ class Baseline:
     """Outcome of a comparison with a baseline. run_id: None without one; not_compared: parts without a counterpart.
 
     fault: why there was no comparison although the rubric has earlier runs. series: number of the look with its level,
-    and the factor by which its p are multiplied; None without a series.
+    and the factor by which its p are multiplied; None without a series. chosen_from, choice: see `Choice`.
     """
 
     run_id: str | None = None
     not_compared: tuple[str, ...] = ()
     fault: str | None = None
     series: Row | None = None
+    chosen_from: int = 1
+    choice: str | None = None
 
 
 def refuse_baseline(lake: Lake, rubric: Rubric, judge: Judge | None, request: EvaluationRequest) -> None:
     """Raise `InputError` if the requested baseline or rule can't be used for a run."""
-    run_id, baseline, gate = request.run_id, request.baseline, gate_rule(request.fail_if, request.require)
+    run_id, baseline = request.run_id, request.baseline
+    gate = gate_rule(request.fail_if, RELEASE_RULE if request.require == AUTO else request.require)
     if gate is not None:
         gate.parse()  # an invalid rule is found before any other fault
     if baseline is None:
         if gate is not None:
-            raise InputError(gate.option, "no --baseline", "a run to check the rule against, or latest")
+            raise InputError(gate.option, "no --baseline", f"a run to check the rule against, or {LATEST}")
         return
     if baseline == run_id:
         raise InputError("--baseline", f"{baseline}, which --run-id names too", "another run")
     try:
         with connect_up_to_date(lake) as connection:
-            if baseline != LATEST:
-                side = read_side(connection, lake, baseline, "--baseline")
+            baseline_id = known_baseline(connection, rubric.id, request.suite, baseline)
+            if baseline_id is not None:
+                side = read_side(connection, lake, baseline_id, "--baseline")
                 is_by_judge = is_judged(rubric) and is_judged(side.rubric, side.own_methods)
                 if gate is not None and is_by_judge and not request.across_judges:
                     refuse_judges(
-                        describe_judges(side.judge, asked_judge(judge, read_epoch(connection, judge))), "--baseline"
+                        describe_judges(side.judge, planned_run_judge(judge, read_epoch(connection, judge))),
+                        "--baseline",
                     )
             if gate is not None:
-                _refuse_unknown_ids(connection, gate, rubric, baseline)
+                _refuse_unknown_ids(connection, gate, rubric, baseline_id)
     except NoLakeThere:
-        if baseline != LATEST:
+        if baseline not in BASELINE_WORDS or baseline == REFERENCE:
             raise
 
 
-def refuse_unpaired(lake: Lake, run_id: str, baseline: str | None, shards: Sequence[str]) -> None:
-    """Raise `InputError` if no model of a run's outputs can be paired with one of the named run."""
-    if baseline is not None and baseline != LATEST:
-        paired_groups(lake, run_id, baseline, shards)
+def refuse_unpaired(run: Run, shards: Sequence[str]) -> None:
+    """Raise `InputError` if no model of a run's outputs can be paired with one of the named or pinned run."""
+    baseline = run.request.baseline
+    if baseline is None or (baseline in BASELINE_WORDS and baseline != REFERENCE):
+        return
+    with connect_up_to_date(run.lake) as connection:
+        baseline_id = known_baseline(connection, run.rubric.id, run.request.suite, baseline)
+        if baseline_id is not None:
+            pair_own_groups(connection, RunPair(baseline_id, run.run_id), shards)
 
 
 def paired_groups(lake: Lake, run_id: str, baseline: str, shards: Sequence[str]) -> list[Groups]:
     """Models of the named run, each with its counterpart of a run. Raises `InputError` if there is no such pair."""
     with connect_up_to_date(lake) as connection:
-        return pair_own_groups(connection, Wanted(baseline, run_id), shards)
+        return pair_own_groups(connection, RunPair(baseline, run_id), shards)
 
 
-def pair_own_groups(connection: duckdb.DuckDBPyConnection, wanted: Wanted, shards: Sequence[str]) -> list[Groups]:
+def pair_own_groups(connection: duckdb.DuckDBPyConnection, wanted: RunPair, shards: Sequence[str]) -> list[Groups]:
     """Pair the models of a baseline (A) with those of an unpublished run's outputs. Raises as `pair_groups`."""
-    own = f"select distinct '{quoted(wanted.run_b)}' as run_id, model, checkpoint"
+    own_select = f"select distinct '{quoted(wanted.run_b)}' as run_id, model, checkpoint"
     connection.execute(
         "create or replace temp view run_scores as select run_id, model, checkpoint from lake.run_scores "
-        f"union all {own} from read_parquet({file_list(shards)})"
+        f"union all {own_select} from read_parquet({file_list(shards)})"
     )
     try:
         return pair_groups(connection, wanted)[0]
     except InputError as error:
         raise error.at("--baseline") from None
-
-
-def find_baseline(
-    connection: duckdb.DuckDBPyConnection, files: Sequence[str], search: BaselineSearch, asked: str
-) -> str | None:
-    """Id of the run to compare with; None if there is none. files: with the columns model and checkpoint of the run.
-
-    The baseline is the named run, or the latest published run of the rubric with a common model.
-    """
-    if asked != LATEST:
-        return asked
-    latest = query("comparing/latest_baseline")
-    found = connection.execute(latest, asdict(search) | {"groups": list(files)}).fetchall()
-    return str(found[0][0]) if found else None
-
-
-def baseline_search(run: Run) -> BaselineSearch:
-    """Search of a run for its latest baseline."""
-    request, one = run.request, run.request.checkpoint
-    if one is not None:
-        return BaselineSearch(
-            run.run_id, run.rubric.id, model=one.model, checkpoint=one.checkpoint, dataset_digest=run.dataset_digest
-        )
-    night = None if request.night is None else request.night.isoformat()
-    return BaselineSearch(run.run_id, run.rubric.id, request.suite, night)
-
-
-def has_earlier_runs(connection: duckdb.DuckDBPyConnection, search: BaselineSearch) -> bool:
-    """Whether there are published runs that `latest` may choose from."""
-    counted = f"select count(*) > 0 from ({query('comparing/earlier_runs')})"
-    ((has_earlier,),) = connection.execute(counted, asdict(search)).fetchall()
-    return bool(has_earlier)
 
 
 def store_baseline(folder: RunFolder, baseline: Baseline) -> None:
@@ -152,43 +125,250 @@ def stored_baseline(folder: RunFolder) -> Baseline:
     if not folder.baseline_file.exists():
         return Baseline()
     stored = json.loads(folder.baseline_file.read_text(encoding="utf-8"))
-    return Baseline(stored["run_id"], tuple(stored["not_compared"]), stored.get("fault"), stored.get("series"))
+    return Baseline(**stored | {"not_compared": tuple(stored["not_compared"])})
 
 
-def baseline_notes(rubric_id: str, folder: RunFolder, asked: str | None, gate: GateRule | None) -> list[str]:
-    """Notes to the user about a comparison, one sentence each. asked, gate: of the request."""
-    if asked is None:
+def baseline_notes(rubric_id: str, folder: RunFolder, baseline: str | None, gate: GateRule | None) -> list[str]:
+    """Notes to the user about a comparison, one sentence each. baseline, gate: of the request."""
+    if baseline is None:
         return []
     stored = stored_baseline(folder)
     if stored.fault is not None:
         return [f"not compared with a baseline: {stored.fault}"]
     if stored.run_id is None:
         unchecked = "" if gate is None else f", and {gate.option} is not checked"
-        return [f"no earlier run of {rubric_id} has a model in common: no comparison{unchecked}"]
+        reason = stored.choice or f"no earlier run of {rubric_id} has a model in common"
+        return [f"{reason}: no comparison{unchecked}"]
     notes = [stored.series["sentence"]] if stored.series else []
+    notes += [stored.choice] if stored.choice else []
     if stored.not_compared:
         notes.append(f"not compared with {stored.run_id}: {first_of(stored.not_compared, MOST_NAMED)}")
     return notes
 
 
-def _refuse_unknown_ids(connection: duckdb.DuckDBPyConnection, gate: GateRule, rubric: Rubric, baseline: str) -> None:
+def _refuse_unknown_ids(
+    connection: duckdb.DuckDBPyConnection, gate: GateRule, rubric: Rubric, baseline: str | None
+) -> None:
     """Check a gate's ids against those of the rubric and the baseline's per-case criteria.
 
-    If there is no earlier run, per-case criteria are unknown, so their ids are accepted.
+    baseline: None if it is chosen after judging. If there is no earlier run, per-case criteria are unknown, so their
+    ids are accepted.
     """
-    asked = [criterion.id for criterion in rubric.criteria]
-    named = {name.scope_id for name in names_in(gate.parse()) if name.scope == CRITERION and name.scope_id is not None}
-    if not named <= {*asked}:
-        values = {"run": baseline, "latest": baseline == LATEST, "rubric": rubric.id}
+    criterion_ids = [criterion.id for criterion in rubric.criteria]
+    named_ids = {
+        name.scope_id for name in names_in(gate.parse()) if name.scope == CRITERION and name.scope_id is not None
+    }
+    if not named_ids <= {*criterion_ids}:
+        values = {"run": baseline, "any": baseline is None, "rubric": rubric.id}
         published = (
-            "select run_id from runs "
-            "where status = 'published' and (run_id = $run or ($latest and rubric_id = $rubric))"
+            "select run_id from runs where status = 'published' and (run_id = $run or ($any and rubric_id = $rubric))"
         )
         runs = [run for (run,) in connection.execute(published, values).fetchall()]
-        own_ids = (
+        own_select = (
             "select distinct criterion_id from case_criteria where list_contains($runs, run_id) order by criterion_id"
         )
-        own = [each for (each,) in connection.execute(own_ids, {"runs": runs}).fetchall()]
-        asked += own if runs else sorted(named)
-    ids: dict[str, Collection[str]] = {CRITERION: asked, CATEGORY: [*scored_category_weights(rubric)]}
+        own_ids = [criterion_id for (criterion_id,) in connection.execute(own_select, {"runs": runs}).fetchall()]
+        criterion_ids += own_ids if runs else sorted(named_ids)
+    ids: dict[str, Collection[str]] = {CRITERION: criterion_ids, CATEGORY: [*scored_category_weights(rubric)]}
     gate.refuse_unknown_ids(ids)
+
+
+MeetsGates = Callable[[duckdb.DuckDBPyConnection, Lake, str], bool]
+"""Whether nothing that counts for a published run is known to fail."""
+
+_PINNED = """
+select run_id from reference_runs where rubric_id = ? and (suite is null or suite = ?) order by suite nulls last limit 1
+"""
+_ALL = "select rubric_id, suite, run_id, set_at from reference_runs order by rubric_id, suite nulls first"
+_CLEAR = "delete from reference_runs where rubric_id = ? and suite is not distinct from ?"
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineSearch:
+    """Search for the run that a word means.
+
+    suite, night: of a nightly run, which is compared with the suite's runs of earlier dates, even after repetitions.
+    model, checkpoint, dataset_digest: of a checkpoint's run, which is compared with other checkpoints of its model.
+    dataset: name of the outputs of other runs; runs over outputs of the same name go first. rubric_digest, judge: of
+    the run; the best is chosen among runs of the same ones. is_any_judge: or of any judge.
+    """
+
+    run_id: str
+    rubric_id: str
+    suite: str | None = None
+    night: str | None = None
+    model: str | None = None
+    checkpoint: str | None = None
+    dataset_digest: str | None = None
+    dataset: str | None = None
+    rubric_digest: str | None = None
+    judge: str | None = None
+    is_any_judge: bool = False
+
+    def earlier(self) -> Row:
+        """Parameters of the query `earlier_runs`."""
+        names = ("run_id", "rubric_id", "suite", "night", "model", "checkpoint", "dataset_digest")
+        return {name: value for name, value in asdict(self).items() if name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Run that a word means; None if there is none.
+
+    chosen_from: number of runs that the best was chosen from. note: how it was chosen, or why there is none although
+    runs with a model in common exist.
+    """
+
+    run_id: str | None
+    chosen_from: int = 1
+    note: str | None = None
+
+
+def baseline_search(run: Run) -> BaselineSearch:
+    """Search of a run for its baseline."""
+    request, checkpoint = run.request, run.request.checkpoint
+    search = BaselineSearch(
+        run.run_id,
+        run.rubric.id,
+        rubric_digest=run.rubric_digest,
+        judge=run.judge.judge if run.judge else None,
+        is_any_judge=request.across_judges,
+    )
+    if checkpoint is not None:
+        name, digest = checkpoint.checkpoint, run.dataset_digest
+        return replace(search, model=checkpoint.model, checkpoint=name, dataset_digest=digest)
+    if request.suite is not None:
+        return replace(search, suite=request.suite, night=None if request.night is None else request.night.isoformat())
+    return replace(search, dataset=request.dataset or request.outputs)
+
+
+def choose_baseline(
+    connection: duckdb.DuckDBPyConnection,
+    lake: Lake,
+    files: Sequence[str],
+    search: BaselineSearch,
+    word: str,
+    meets_gates: MeetsGates,
+) -> Choice:
+    """Choose the run to compare with. word: of `BASELINE_WORDS`, or a run's id.
+
+    A first checkpoint of a model is compared with the pinned reference of its rubric, if there is one. files: with
+    columns model and checkpoint.
+    """
+    if word not in BASELINE_WORDS:
+        return Choice(word)
+    if word == REFERENCE:
+        return Choice(pinned_run(connection, search.rubric_id, search.suite))
+    parameters = search.earlier() | {"groups": list(files), "dataset": search.dataset}
+    candidates = read_rows(connection, query("comparing/baseline_candidates"), **parameters)
+    if word == LATEST:
+        if candidates or search.model is None:
+            return Choice(candidates[0]["run_id"] if candidates else None)
+        return Choice(pinned_run(connection, search.rubric_id, None))
+    return _choose_by_gates(connection, lake, search, candidates, word == BEST, meets_gates)
+
+
+def _choose_by_gates(
+    connection: duckdb.DuckDBPyConnection,
+    lake: Lake,
+    search: BaselineSearch,
+    candidates: Sequence[Row],
+    is_best: bool,
+    meets_gates: MeetsGates,
+) -> Choice:
+    """Choose the last of the candidates that met its gates, or the one with the highest mean."""
+    if is_best:
+        comparable = [
+            row
+            for row in candidates
+            if row["mean"] is not None
+            and row["rubric_digest"] == search.rubric_digest
+            and (search.is_any_judge or row["judge"] == search.judge)
+        ]
+        met = [row for row in comparable if meets_gates(connection, lake, row["run_id"])]
+        if met:
+            best = max(met, key=lambda row: row["mean"])  # the newest of equals
+            note = (
+                f"{best['run_id']} is the best of {len(met):,} runs that met their gates: p and intervals allow for it"
+            )
+            return Choice(best["run_id"], len(met), note if len(met) > 1 else None)
+    else:
+        for later_count, row in enumerate(candidates):
+            if meets_gates(connection, lake, row["run_id"]):
+                later = (
+                    f"{counted(later_count, 'later run')} did not meet {'its' if later_count == 1 else 'their'} gates"
+                )
+                return Choice(row["run_id"], note=f"compared with {row['run_id']}, as {later}" if later_count else None)
+    return Choice(None, note="no earlier run that could be compared met its gates" if candidates else None)
+
+
+def has_earlier_runs(connection: duckdb.DuckDBPyConnection, search: BaselineSearch) -> bool:
+    """Whether there are published runs that a word may choose from."""
+    select = f"select count(*) > 0 from ({query('comparing/earlier_runs')})"
+    ((has_earlier,),) = connection.execute(select, search.earlier()).fetchall()
+    return bool(has_earlier)
+
+
+def known_baseline(
+    connection: duckdb.DuckDBPyConnection, rubric_id: str, suite: str | None, word: str | None
+) -> str | None:
+    """Run to compare with, where it is known before judging: the named or pinned one; None for other words.
+
+    Raises `InputError` for `reference` if no run is pinned.
+    """
+    if word != REFERENCE:
+        return None if word in BASELINE_WORDS else word
+    pinned = pinned_run(connection, rubric_id, suite)
+    if pinned is None:
+        raise InputError(
+            "--baseline", f"reference, and none of {rubric_id} is pinned", "`gradebook reference set RUN` before"
+        )
+    return pinned
+
+
+def pinned_run(connection: duckdb.DuckDBPyConnection, rubric_id: str, suite: str | None) -> str | None:
+    """Pinned run of a suite, else of its rubric; None without one."""
+    rows = read_rows(connection, _PINNED, rubric_id, suite)
+    return str(rows[0]["run_id"]) if rows else None
+
+
+def pin_reference(lake: Lake, run_id: str, suite: str | None, now: datetime) -> Row:
+    """Pin a published run as the reference of its rubric, or of a suite, in place of an earlier one.
+
+    Raises `InputError` for an unknown run, and for one that stopped early.
+    """
+    pinned: Row = {}
+
+    def body(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
+        run = read_published_run(connection, lake, run_id)
+        if run["stopped_at"] is not None:
+            raise InputError("reference", f"{run_id}, which stopped early and lacks cases", "a run of all its cases")
+        connection.execute(_CLEAR, [run["rubric_id"], suite])
+        connection.execute("insert into reference_runs values (?, ?, ?, ?)", [run["rubric_id"], suite, run_id, now])
+        pinned.update({"rubric_id": run["rubric_id"], "suite": suite, "run_id": run_id, "set_at": now})
+
+    commit(lake, f"reference {run_id}", body)
+    return pinned
+
+
+def clear_reference(lake: Lake, rubric_id: str, suite: str | None) -> Row:
+    """Unpin the reference of a rubric, or of a suite. Raises `InputError` if there is none."""
+    cleared: list[Row] = []
+
+    def body(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
+        rows = [row for row in read_rows(connection, _ALL) if (row["rubric_id"], row["suite"]) == (rubric_id, suite)]
+        if not rows:
+            of_suite = "" if suite is None else f" of the suite {suite}"
+            fault = f"no reference of {rubric_id}{of_suite}"
+            raise InputError("reference", fault, "one of those that `gradebook reference list` lists")
+        connection.execute(_CLEAR, [rubric_id, suite])
+        cleared[:] = rows
+
+    commit(lake, f"reference of {rubric_id} cleared", body)
+    return cleared[0]
+
+
+def list_references(lake: Lake) -> tuple[Row, ...]:
+    """List the pinned runs, by rubric and suite."""
+    with connect_up_to_date(lake) as connection:
+        return read_rows(connection, _ALL)

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gradebook.rubrics.model.rubric import Rubric
-from gradebook.rubrics.statistics.mean_difference import TIED
+from gradebook.rubrics.statistics.means import TIED
 from gradebook.rubrics.statistics.strata import Strata
-from gradebook.tasks.comparing.model_pairs import Groups, Wanted
+from gradebook.tasks.comparing.sides import Groups, RunPair
 from gradebook.tasks.lake.rows import make_table
 from gradebook.tasks.lake.sql import query
 
@@ -91,11 +91,11 @@ class ScorePairs:
     @property
     def is_equal(self) -> Bools:
         """Mask of the pairs with equal scores, or with none on either side."""
-        found = _are_equal(self.scores_a, self.scores_b)
+        is_equal = _are_equal(self.scores_a, self.scores_b)
         if self.missing_a is not None or self.missing_b is not None:
             ends = self.ends
-            found &= _are_equal(ends.low_a, ends.low_b) & _are_equal(ends.high_a, ends.high_b)
-        return found
+            is_equal &= _are_equal(ends.low_a, ends.low_b) & _are_equal(ends.high_a, ends.high_b)
+        return is_equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class PairedSides:
         return self.outputs.is_same[np.searchsorted(self.outputs.places, places)]
 
 
-def pair_sides(connection: duckdb.DuckDBPyConnection, wanted: Wanted, groups: Groups) -> PairedSides:
+def pair_sides(connection: duckdb.DuckDBPyConnection, wanted: RunPair, groups: Groups) -> PairedSides:
     """Pair the outputs of two models, and read the scores of the pairs.
 
     Leaves the temporary table `compared_outputs`.
@@ -157,7 +157,7 @@ def bound_overall(sides: PairedSides, rubric: Rubric, weights: Mapping[str, floa
     overall = sides.overall
     if rubric.missing == "null":
         ends = Ends(
-            *(each[np.searchsorted(sides.outputs.places, overall.places)] for each in _arrays(sides.outputs.ends))
+            *(array[np.searchsorted(sides.outputs.places, overall.places)] for array in _arrays(sides.outputs.ends))
         )
         is_open = overall.missing_a is not None or overall.missing_b is not None
         return replace(sides, overall=replace(overall, of_missing=ends)) if is_open else sides
@@ -181,23 +181,27 @@ def _bound_skipped(
     missing, is_other = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
     points, base, gains, losses = (np.zeros(count) for _ in range(4))
     for criterion_id, pairs in sides.by_criterion.items():
-        own, owed = (pairs.scores_a, pairs.missing_a) if side == "a" else (pairs.scores_b, pairs.missing_b)
-        given = np.where(np.isnan(pairs.own_weights), weights.get(criterion_id, 0.0), pairs.own_weights)
-        found = np.minimum(np.searchsorted(overall.places, pairs.places), max(count - 1, 0))
-        is_in = (overall.places[found] == pairs.places) & (given != 0.0) if count else np.zeros(0, dtype=np.bool_)
+        side_scores, owed = (pairs.scores_a, pairs.missing_a) if side == "a" else (pairs.scores_b, pairs.missing_b)
+        applied_weights = np.where(np.isnan(pairs.own_weights), weights.get(criterion_id, 0.0), pairs.own_weights)
+        indexes = np.minimum(np.searchsorted(overall.places, pairs.places), max(count - 1, 0))
+        is_in = (
+            (overall.places[indexes] == pairs.places) & (applied_weights != 0.0)
+            if count
+            else np.zeros(0, dtype=np.bool_)
+        )
         is_owed = is_in & (np.zeros(is_in.size, dtype=np.bool_) if owed is None else owed)
-        is_known = is_in & ~np.isnan(own)
-        missing[found[is_owed]] = True
-        is_other[found[is_in & ~is_owed & ~is_known]] = True  # does not apply
-        points[found[is_known]] += (given * own)[is_known]
-        base[found[is_known | is_owed]] += np.maximum(given, 0.0)[is_known | is_owed]
-        gains[found[is_owed]] += np.maximum(given, 0.0)[is_owed]
-        losses[found[is_owed]] += np.minimum(given, 0.0)[is_owed]
+        is_known = is_in & ~np.isnan(side_scores)
+        missing[indexes[is_owed]] = True
+        is_other[indexes[is_in & ~is_owed & ~is_known]] = True  # does not apply
+        points[indexes[is_known]] += (applied_weights * side_scores)[is_known]
+        base[indexes[is_known | is_owed]] += np.maximum(applied_weights, 0.0)[is_known | is_owed]
+        gains[indexes[is_owed]] += np.maximum(applied_weights, 0.0)[is_owed]
+        losses[indexes[is_owed]] += np.minimum(applied_weights, 0.0)[is_owed]
     with np.errstate(divide="ignore", invalid="ignore"):
         low, high = ((points + more) / base for more in (losses, gains))
         if has_tree:  # weights within a category depend on what does not apply
             low, high = (
-                np.where(is_other, end, found) for end, found in ((np.minimum(losses / base, 0.0), low), (1.0, high))
+                np.where(is_other, end, bound) for end, bound in ((np.minimum(losses / base, 0.0), low), (1.0, high))
             )
     return missing, np.where(missing, low, scores), np.where(missing, high, scores)
 
@@ -210,7 +214,7 @@ def _arrays(ends: Ends) -> tuple[Floats, ...]:
     return ends.low_a, ends.high_a, ends.low_b, ends.high_b
 
 
-def make_overall_pairs(connection: duckdb.DuckDBPyConnection, wanted: Wanted, groups: Groups) -> None:
+def make_overall_pairs(connection: duckdb.DuckDBPyConnection, wanted: RunPair, groups: Groups) -> None:
     """Make the temporary tables `compared_outputs` and `compared_pairs` of two models' overall scores."""
     add_outputs(connection, wanted, groups)
     scores = " union all ".join(f"from ({query('comparing/side_overall', side=side)})" for side in "ab")
@@ -219,7 +223,7 @@ def make_overall_pairs(connection: duckdb.DuckDBPyConnection, wanted: Wanted, gr
     connection.execute(f"create or replace temp table compared_pairs as {pairs}", runs)
 
 
-def add_outputs(connection: duckdb.DuckDBPyConnection, wanted: Wanted, groups: Groups) -> None:
+def add_outputs(connection: duckdb.DuckDBPyConnection, wanted: RunPair, groups: Groups) -> None:
     """Make the temporary table `compared_outputs`, the outputs of two models."""
     values = {"run_a": wanted.run_a, "run_b": wanted.run_b}
     for side, group in zip("ab", groups, strict=True):
@@ -229,8 +233,8 @@ def add_outputs(connection: duckdb.DuckDBPyConnection, wanted: Wanted, groups: G
 
 def name_places(connection: duckdb.DuckDBPyConnection, places: list[int]) -> dict[int, dict[str, object]]:
     """Case, sample and outputs of some places, by place."""
-    found = connection.execute(query("comparing/place_names"), {"places": places}).to_arrow_table().to_pylist()
-    return {row.pop("place"): row for row in found}
+    rows = connection.execute(query("comparing/place_names"), {"places": places}).to_arrow_table().to_pylist()
+    return {row.pop("place"): row for row in rows}
 
 
 def _read_scores(connection: duckdb.DuckDBPyConnection, runs: dict[str, str]) -> Iterator[tuple[str, ScorePairs]]:
@@ -239,15 +243,15 @@ def _read_scores(connection: duckdb.DuckDBPyConnection, runs: dict[str, str]) ->
     ((part_count,),) = connection.execute("select coalesce(max(part) + 1, 0) from compared_criteria").fetchall()
     overall: ScorePairs | None = None
     for part in range(max(part_count, 1)):
-        parts = [query("comparing/side_verdicts", side=side) for side in "ab"]
+        selects = [query("comparing/side_verdicts", side=side) for side in "ab"]
         if part == 0:
-            parts += [query("comparing/side_overall", side=side) for side in "ab"]
-        scores = " union all ".join(f"from ({each})" for each in parts)
+            selects += [query("comparing/side_overall", side=side) for side in "ab"]
+        scores = " union all ".join(f"from ({select})" for select in selects)
         pairs = query("comparing/compared_pairs", scores=f"({scores})")
         connection.execute(f"create or replace temp table compared_pairs as {pairs}", runs | {"part": part})
-        for criterion_id, found in _read_pairs(connection, overall):
-            overall = overall or found
-            yield criterion_id, found
+        for criterion_id, score_pairs in _read_pairs(connection, overall):
+            overall = overall or score_pairs
+            yield criterion_id, score_pairs
     connection.execute("drop table compared_pairs; drop table compared_criteria")
 
 
@@ -259,7 +263,7 @@ def _read_pairs(connection: duckdb.DuckDBPyConnection, overall: ScorePairs | Non
         "where is_pair order by criterion_id, place"
     ).to_arrow_table()
     start = 0
-    for criterion_id, pair_count, *others in counts:
+    for criterion_id, pair_count, *other_counts in counts:
         rows = table.slice(start, pair_count)
         start += pair_count
         places, cases = (_integers(rows, name) for name in ("place", "case_number"))
@@ -267,19 +271,19 @@ def _read_pairs(connection: duckdb.DuckDBPyConnection, overall: ScorePairs | Non
             places, cases = overall.places, overall.cases
         scores = _floats(rows, "score_a"), _floats(rows, "score_b")
         missing = (_bools(rows, name) for name in ("missing_a", "missing_b"))
-        missing_a, missing_b = (each if each.any() else None for each in missing)
+        missing_a, missing_b = (mask if mask.any() else None for mask in missing)
         own_weights = _floats(rows, "own_weight")
-        found = ScorePairs(PairCounts(*others), places, cases, *scores, own_weights, missing_a, missing_b)
-        overall = overall or found
-        yield criterion_id, found
+        score_pairs = ScorePairs(PairCounts(*other_counts), places, cases, *scores, own_weights, missing_a, missing_b)
+        overall = overall or score_pairs
+        yield criterion_id, score_pairs
 
 
 def _read_outputs(connection: duckdb.DuckDBPyConnection) -> OutputPairs:
     table = connection.execute(query("comparing/paired_outputs")).to_arrow_table()
     places, is_same = _integers(table, "place"), _bools(table, "is_same")
     if not is_same.all():  # texts are read only where ids differ
-        found = connection.execute(query("comparing/same_outputs")).to_arrow_table()
-        is_same = is_same | np.isin(places, _integers(found, "place"))
+        same_outputs = connection.execute(query("comparing/same_outputs")).to_arrow_table()
+        is_same = is_same | np.isin(places, _integers(same_outputs, "place"))
     ends = Ends(*(_floats(table, name) for name in Ends.__slots__))
     uniform = _floats(table, "uniform_a"), _floats(table, "uniform_b")
     return OutputPairs(places, *uniform, _floats(table, "passed_a"), _floats(table, "passed_b"), ends, is_same)
@@ -310,5 +314,5 @@ def _floats(table: pa.Table, name: str) -> Floats:
     column = table.column(name)
     if column.null_count == len(column):
         return np.broadcast_to(np.float64(np.nan), len(column))
-    found: Floats = column.cast(pa.float64()).combine_chunks().to_numpy(zero_copy_only=False)
-    return found
+    floats: Floats = column.cast(pa.float64()).combine_chunks().to_numpy(zero_copy_only=False)
+    return floats

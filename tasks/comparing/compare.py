@@ -1,41 +1,207 @@
-"""Comparison of two runs, or of two models of one run, by case, on criteria with the same text in both."""
+"""Comparison of two runs, or of two models of one run, by case, on criteria with the same text in both.
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+Beside the differences by case: differences corrected by people's ratings, and means over different cases where the
+outputs have no counterpart.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from gradebook.rubrics.model.counts import counted
-from gradebook.rubrics.model.rubric import Rubric, scored_category_weights
-from gradebook.rubrics.statistics.comparison import CorrectedFigures, WinFigures, measure_wins
+from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.rubric import Rubric, effective_weights, scored_category_weights
+from gradebook.rubrics.model.scores import OVERALL_DIGITS
+from gradebook.rubrics.statistics.arrays import Floats
+from gradebook.rubrics.statistics.calibration import LEAST_RATED_CASES, CorrectedSum, Rated, Scored, corrected_sum
+from gradebook.rubrics.statistics.comparison import (
+    CorrectedFigures,
+    OpenFigures,
+    PairFigures,
+    WinFigures,
+    measure_unpaired,
+    measure_wins,
+)
+from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
-from gradebook.tasks.agreement.rankings import tie_margin
+from gradebook.rubrics.text.wording import counted
+from gradebook.tasks.agreement.calibration import read_judged, samples_of
+from gradebook.tasks.agreement.preferences import tie_margin
 from gradebook.tasks.comparing.attribution import Explanation, WeightedPairs, explain, scaled_weights, weigh_pairs
-from gradebook.tasks.comparing.case_pairs import PairedSides, bound_overall, pair_sides
-from gradebook.tasks.comparing.corrected import Corrected, corrected_differences
-from gradebook.tasks.comparing.figures import ComparedRow, RowMaker, adjust_for_comparison
+from gradebook.tasks.comparing.case_pairs import PairCounts, PairedSides, add_outputs, bound_overall, pair_sides
+from gradebook.tasks.comparing.figures import (
+    ComparedRow,
+    RowMaker,
+    adjust_for_comparison,
+    adjust_rows,
+    difference_bounds,
+)
 from gradebook.tasks.comparing.gate import GateFinding, GateRule, evaluate_gate
-from gradebook.tasks.comparing.judges import refuse_judges
-from gradebook.tasks.comparing.model_pairs import (
+from gradebook.tasks.comparing.sides import (
     Groups,
+    RunPair,
     Side,
-    Wanted,
+    changed_cases,
     describe_difference,
-    find_wanted,
     has_stopped,
+    interim_factor,
     is_one_version,
-    judges_apart,
-    looks_factor,
+    judge_difference,
+    no_overall_words,
     pair_groups,
     read_side,
+    refuse_judges,
+    resolve_run_pair,
     same_criteria,
 )
-from gradebook.tasks.comparing.unpaired import BANNER as UNPAIRED
-from gradebook.tasks.comparing.unpaired import compare_unpaired
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
-from gradebook.tasks.lake.rows import Row, model_name, pair_name
+from gradebook.tasks.lake.rows import Row, model_name, pair_name, read_rows
+from gradebook.tasks.lake.sql import query
+
+Corrected = Mapping[tuple[str, str], CorrectedFigures]  # by scope and scope_id
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """One model of a run. parts: scores by criterion id; faults: why a criterion can't be corrected."""
+
+    parts: dict[str, Rated | Scored] = field(default_factory=dict)
+    faults: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def rated_ids(self) -> list[str]:
+        return [name for name, part in self.parts.items() if isinstance(part, Rated)]
+
+
+def corrected_differences(
+    connection: duckdb.DuckDBPyConnection, run_ids: tuple[str, str], groups: Groups, rubric: Rubric, ids: Sequence[str]
+) -> Corrected:
+    """Corrected differences of the overall score and of these criteria; empty if nobody rated an output of both runs.
+
+    connection: to the lake. rubric: of both runs. There is none if outputs of a model have no overall score: what the
+    judge refuses is no random part of them.
+    """
+    if not connection.execute("select 1 from ratings limit 1").fetchall():
+        return {}
+    tables = [
+        connection.execute(
+            query("comparing/complete_scores"), {"run_id": run_id} | _group_columns(group)
+        ).to_arrow_table()
+        for run_id, group in zip(run_ids, groups, strict=True)
+    ]
+    cases = sorted(set(tables[0].column("shared").to_pylist()) | set(tables[1].column("shared").to_pylist()))
+    codes = {name: code for code, name in enumerate(cases)}
+    sides = [
+        _read_model(connection, run_id, group, table, codes)
+        for run_id, group, table in zip(run_ids, groups, tables, strict=True)
+    ]
+    if not all(side.rated_ids for side in sides):
+        return {}
+    corrected: dict[tuple[str, str], CorrectedFigures] = {}
+    for name in ids:
+        if any(name in side.rated_ids for side in sides):
+            corrected[CRITERION, name] = _corrected_difference(sides, {name: 1.0}, DIFFERENCES, len(codes))
+    weights = {name: weight for name, weight in effective_weights(rubric).items() if weight}
+    base = sum(max(weight, 0.0) for weight in weights.values())
+    if base:
+        shares = {name: weight / base for name, weight in weights.items()}
+        corrected[OVERALL, ""] = _corrected_difference(sides, shares, difference_bounds(shares.values()), len(codes))
+    return corrected
+
+
+def corrected_means(connection: duckdb.DuckDBPyConnection, run_id: str, rubric: Rubric) -> dict[str, CorrectedSum]:
+    """Corrected overall means by model with its checkpoint, of models whose judged criteria are all rated.
+
+    connection: to the lake. Empty for a rubric with penalties, whose scores may be cut at 0, and for a run with
+    per-case criteria, whose outputs have weights of their own.
+    """
+    weights = {name: weight for name, weight in effective_weights(rubric).items() if weight}
+    case_criteria = connection.execute("select 1 from case_criteria where run_id = ? limit 1", [run_id]).fetchall()
+    if case_criteria or not weights or min(weights.values()) < 0.0:
+        return {}
+    means = {}
+    models = "select distinct model, checkpoint from run_scores where run_id = ?"
+    for group in read_rows(connection, models, run_id):
+        table = connection.execute(query("comparing/complete_scores"), {"run_id": run_id} | _group_columns(group))
+        complete = table.to_arrow_table()
+        codes = {name: code for code, name in enumerate(sorted(set(complete.column("shared").to_pylist())))}
+        side = _read_model(connection, run_id, group, complete, codes)
+        if side.rated_ids and set(weights) <= side.parts.keys():
+            weighted_parts = [(weight / sum(weights.values()), side.parts[name]) for name, weight in weights.items()]
+            means[model_name(group)] = corrected_sum(weighted_parts, len(codes))
+    return means
+
+
+def _group_columns(group: Row) -> Row:
+    return {"model": group["model"], "checkpoint": group["checkpoint"]}
+
+
+def _read_model(
+    connection: duckdb.DuckDBPyConnection, run_id: str, group: Row, complete: pa.Table, codes: Mapping[str, int]
+) -> _Model:
+    judged = read_judged(connection, run_id)
+    is_own = pc.and_(
+        pc.is_in(judged.table.column("output_id"), pc.unique(complete.column("output_id"))),
+        pc.equal(judged.table.column("model"), group["model"]),
+    )
+    model = _Model()
+    unscored = "select count(*) from output_scores where run_id = ? and model = ? and checkpoint is not distinct from ?"
+    values = [run_id, group["model"], group["checkpoint"]]
+    ((unscored_count,),) = connection.execute(f"{unscored} and score is null", values).fetchall()
+    output_count = pc.count_distinct(complete.column("output_id")).as_py()
+    for sample in samples_of(connection, judged.where(is_own), codes):
+        if sample.checkpoint != group["checkpoint"]:
+            continue
+        if not sample.rated.n:
+            model.faults[sample.criterion_id] = sample.left_out or "nobody rated it"
+        elif sample.selection is not None:
+            model.faults[sample.criterion_id] = sample.selection
+        elif unscored_count or sample.rated.total != output_count:
+            model.faults[sample.criterion_id] = "the judge did not score all outputs"
+        else:
+            model.parts[sample.criterion_id] = sample.rated
+    for name in pc.unique(complete.column("criterion_id")).to_pylist():
+        rows = complete.filter(pc.equal(complete.column("criterion_id"), name))
+        if name in model.parts or name in model.faults:
+            continue
+        if "judge" in rows.column("method").to_pylist():
+            model.faults[name] = "nobody rated it"
+            continue
+        scored_rows = rows.filter(rows.column("score").is_valid())
+        cases = np.array([codes[shared] for shared in scored_rows.column("shared").to_pylist()], dtype=np.int64)
+        if scored_rows.num_rows == output_count:
+            model.parts[name] = Scored(scored_rows.column("score").to_numpy(), cases)
+        else:
+            model.faults[name] = "some outputs have no score"
+    return model
+
+
+def _corrected_difference(
+    sides: Sequence[_Model], weights: Mapping[str, float], bounds: Interval, case_count: int
+) -> CorrectedFigures:
+    reasons = [
+        f"{name} of {letter}: {side.faults.get(name, 'no scores')}"
+        for letter, side in zip("AB", sides, strict=True)
+        for name in weights
+        if name not in side.parts
+    ]
+    if reasons:
+        return CorrectedFigures(corrected_reason="; ".join(reasons))
+    of_a, of_b = (
+        corrected_sum([(weight, side.parts[name]) for name, weight in weights.items()], case_count) for side in sides
+    )
+    difference = of_b.minus(of_a)
+    interval = difference.interval(bounds)
+    rated_count = counted(difference.fewest_rated, "rated case")
+    reason = None if interval else f"found {rated_count}, expected {LEAST_RATED_CASES} or more for an interval"
+    low, high = (None, None) if interval is None else (interval.low, interval.high)
+    return CorrectedFigures(of_a.value, of_b.value, difference.value, low, high, reason)
+
 
 RESAMPLE_COUNT = 10_000
 STRATA = (
@@ -48,7 +214,7 @@ OTHER_STRATA = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ComparisonOptions:
     """Options of a comparison. models: of A and B, None to find them. gate: of `--require` and `--fail-if`.
 
     shares_at: scores t to report P(score <= t) for. across_judges: apply the gate even if the judges differ.
@@ -65,6 +231,7 @@ class Asked:
     chosen_from: float = 1
     is_unpaired: bool = False
     is_corrected: bool = False
+    needs_all_models: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +265,7 @@ class Comparison:
     """Comparison of two sides, one pair of models after the other.
 
     not_compared: criteria, models and outputs without a counterpart, with reasons. gate: None without a rule.
-    judges: how the judges differ, if they do.
+    judges: how the judges differ, if they do. cases: how many cases were asked in another way.
     """
 
     run_a: Row
@@ -108,6 +275,7 @@ class Comparison:
     not_compared: tuple[str, ...]
     gate: GateFinding | None
     judges: str | None = None
+    cases: str | None = None
 
     @property
     def regressions(self) -> tuple[ComparedRow, ...]:
@@ -121,85 +289,110 @@ class Comparison:
             "run_b": self.run_b,
             "banner": self.banner,
             "judges": self.judges,
-            "regressions": [_named(row) | {"scope": row.scope, "id": row.scope_id} for row in self.regressions],
+            "regressions": [_model_names(row) | {"scope": row.scope, "id": row.scope_id} for row in self.regressions],
             "overall": [pair.overall.as_json() for pair in self.models if pair.overall is not None],
             "categories": [row.as_json() for pair in self.models for row in pair.categories],
             "criteria": [row.as_json() for pair in self.models for row in pair.criteria],
-            "decomposition": [_named(pair) | part for pair, found in explained for part in found.parts_as_json()],
-            "distributions": [_named(pair) | found.distribution_as_json() for pair, found in explained],
-            "lost_most": [_named(pair) | case for pair, found in explained for case in found.lost_as_json()],
+            "decomposition": [
+                _model_names(pair) | part for pair, explanation in explained for part in explanation.parts_as_json()
+            ],
+            "distributions": [
+                _model_names(pair) | explanation.distribution_as_json() for pair, explanation in explained
+            ],
+            "lost_most": [
+                _model_names(pair) | case for pair, explanation in explained for case in explanation.lost_as_json()
+            ],
             "not_compared": list(self.not_compared),
             "gate": None if self.gate is None else self.gate.as_json(),
         }
 
 
-def compare_runs(lake: Lake, run_a: str, run_b: str | None = None, asked: Asked | None = None) -> Comparison:
+def compare_runs(
+    lake: Lake, run_a: str, run_b: str | None = None, options: ComparisonOptions | None = None
+) -> Comparison:
     """Compare two published runs, or two models of one run.
 
     Raises `InputError` for an unknown run or model, nothing to pair, an invalid rule, or a rule across judges.
     """
-    asked = asked or Asked()
-    if asked.gate is not None:
-        asked.gate.parse()  # an invalid rule is found before any computation
+    options = options or ComparisonOptions()
+    if options.gate is not None:
+        options.gate.parse()  # an invalid rule is found before any computation
     with connect_up_to_date(lake, is_pinned=True) as connection:
         a = read_side(connection, lake, run_a)
         b = a if run_b is None else read_side(connection, lake, run_b)
-        if asked.gate is not None and not asked.across_judges:
-            refuse_judges(judges_apart(a, b), asked.gate.option)
-        wanted = find_wanted(connection, run_a, run_b, asked.models)
-        return compare_sides(connection, wanted, a, b, replace(asked, is_corrected=True))
+        if options.gate is not None and not options.across_judges:
+            refuse_judges(judge_difference(a, b), options.gate.option)
+        wanted = resolve_run_pair(connection, run_a, run_b, options.models)
+        return compare_sides(connection, wanted, a, b, replace(options, is_corrected=True))
 
 
-def compare_sides(connection: duckdb.DuckDBPyConnection, wanted: Wanted, a: Side, b: Side, asked: Asked) -> Comparison:
+def compare_sides(
+    connection: duckdb.DuckDBPyConnection, wanted: RunPair, a: Side, b: Side, options: ComparisonOptions
+) -> Comparison:
     """Compare two sides over the tables of a connection. Raises as `compare_runs`."""
-    comparer = _Comparer(connection, wanted, a, b, asked)
-    if asked.gate is not None:
-        comparer.refuse_unknown_ids(asked.gate)
+    comparer = _Comparer(connection, wanted, a, b, options)
+    if options.gate is not None:
+        comparer.refuse_unknown_ids(options.gate)
     groups, alone = pair_groups(connection, wanted)
-    models = _adjusted([comparer.compare(pair) for pair in groups])
+    models = _with_adjusted_p([comparer.compare(pair, len(groups)) for pair in groups])
     left_out = tuple(dict.fromkeys(comparer.left_out))
     compared_ids = {*comparer.same_ids} | {row.scope_id for pair in models for row in pair.criteria if row.is_compared}
-    named = [(pair.name, pair.rows) for pair in models]
-    described = describe_difference(a, b, len(compared_ids))
-    if asked.shares_at and not comparer.is_one_version:
+    names_and_rows = [(pair.name, pair.rows) for pair in models]
+    cases = changed_cases(connection, a.run["run_id"], b.run["run_id"])
+    described = describe_difference(a, b, len(compared_ids), cases)
+    if options.shares_at and not comparer.is_one_version:
         left_out = (*left_out, "--share-at: the rubrics differ, so there are no overall scores")
     return Comparison(
         run_a=a.run,
         run_b=b.run,
-        banner=" ".join(filter(None, (described, UNPAIRED if asked.is_unpaired else None))) or None,
+        banner=" ".join(filter(None, (described, BANNER if options.is_unpaired else None))) or None,
         models=models,
         not_compared=(*comparer.other_criteria, *alone, *left_out),
-        gate=None if asked.gate is None else evaluate_gate(asked.gate, named, alone),
-        judges=judges_apart(a, b),
+        gate=_gate_finding(options, names_and_rows, alone, no_overall_words(a, b)),
+        cases=cases,
+        judges=judge_difference(a, b),
     )
 
 
+def _gate_finding(
+    options: ComparisonOptions,
+    models: Sequence[tuple[str, Sequence[ComparedRow]]],
+    alone: Sequence[str],
+    no_overall: str | None,
+) -> GateFinding | None:
+    if options.gate is None:
+        return None
+    return evaluate_gate(options.gate, models, alone, needs_all=options.needs_all_models, no_overall=no_overall)
+
+
 def ratings_and_wins(
-    connection: duckdb.DuckDBPyConnection, wanted: Wanted, a: Side, b: Side
+    connection: duckdb.DuckDBPyConnection, wanted: RunPair, a: Side, b: Side
 ) -> dict[tuple[str, str], tuple[CorrectedFigures | None, WinFigures | None]]:
     """Figures of the overall score that change after a comparison was published, by the models' names; {} if there is
     no overall score.
     """
-    comparer = _Comparer(connection, wanted, a, b, Asked(is_corrected=True))
+    comparer = _Comparer(connection, wanted, a, b, ComparisonOptions(is_corrected=True))
     return comparer.ratings_and_wins(pair_groups(connection, wanted)[0])
 
 
-def _adjusted(models: Sequence[ModelComparison]) -> tuple[ModelComparison, ...]:
+def _with_adjusted_p(models: Sequence[ModelComparison]) -> tuple[ModelComparison, ...]:
     """Comparisons with p adjusted for all of them together."""
-    found = []
+    adjusted = []
     for pair, rows in zip(models, adjust_for_comparison([pair.rows for pair in models]), strict=True):
         of_scope = {scope: tuple(row for row in rows if row.scope == scope) for scope in (CATEGORY, CRITERION)}
         overall = next((row for row in rows if row.scope == OVERALL), None)
-        found.append(replace(pair, overall=overall, categories=of_scope[CATEGORY], criteria=of_scope[CRITERION]))
-    return tuple(found)
+        adjusted.append(replace(pair, overall=overall, categories=of_scope[CATEGORY], criteria=of_scope[CRITERION]))
+    return tuple(adjusted)
 
 
 class _Comparer:
     """Comparer of model pairs of two runs; left_out: descriptions of outputs and figures that are not compared."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, wanted: Wanted, a: Side, b: Side, asked: Asked) -> None:
-        self._connection, self._wanted, self._asked = connection, wanted, asked
-        self._factor = max(asked.chosen_from, looks_factor(a, b))
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, wanted: RunPair, a: Side, b: Side, options: ComparisonOptions
+    ) -> None:
+        self._connection, self._wanted, self._options = connection, wanted, options
+        self._factor = max(options.chosen_from, interim_factor(a, b))
         self._is_stopped = has_stopped(a) or has_stopped(b)
         self._old, self._new = a.rubric, b.rubric
         self.same_ids, self.other_criteria = same_criteria(a.rubric, b.rubric)
@@ -212,15 +405,16 @@ class _Comparer:
         categories = [*scored_category_weights(self._new)]
         gate.refuse_unknown_ids({CRITERION: [*self.same_ids, *self._own_ids], CATEGORY: categories})
 
-    def compare(self, groups: Groups) -> ModelComparison:
-        if self._asked.is_unpaired:
+    def compare(self, groups: Groups, pair_count: int) -> ModelComparison:
+        """Compare one of so many pairs of models."""
+        if self._options.is_unpaired:
             names = model_name(groups[0]), model_name(groups[1])
-            found, rows = compare_unpaired(self._connection, self._wanted, groups, self._new, self.same_ids)
-            return ModelComparison(groups, *names, found if self.is_one_version else None, rows, (), None)
+            overall_row, rows = compare_unpaired(self._connection, self._wanted, groups, self._new, self.same_ids)
+            return ModelComparison(groups, *names, overall_row if self.is_one_version else None, rows, (), None)
         sides = pair_sides(self._connection, self._wanted, groups)
         sides = bound_overall(sides, self._new, scaled_weights(self._new))
         names = model_name(groups[0]), model_name(groups[1])
-        maker = RowMaker(*names, self._asked.resample_count, self._factor)
+        maker = RowMaker(*names, self._options.resample_count, self._factor, self._test_count(pair_count))
         self.left_out += _uncompared_outputs(
             pair_name(*names), sides, is_one_version=self.is_one_version, is_stopped=self._is_stopped
         )
@@ -233,7 +427,7 @@ class _Comparer:
             overall = maker.overall(sides, weighted.bounds)
             corrected = {} if sides.strata is not None else self._corrected(groups)
             overall = replace(overall, corrected=corrected.get((OVERALL, "")), wins=self._wins(weighted))
-            explanation = explain(self._connection, sides, weighted, self._new, self._asked.shares_at)
+            explanation = explain(self._connection, sides, weighted, self._new, self._options.shares_at)
         return ModelComparison(
             groups,
             *names,
@@ -246,40 +440,44 @@ class _Comparer:
             explanation,
         )
 
+    def _test_count(self, pair_count: int) -> int:
+        """Number by which p of an overall difference is multiplied at most, see `adjust_families`."""
+        return pair_count * (2 if len(self.same_ids) + len(self._own_ids) > 1 else 1)
+
     def ratings_and_wins(
         self, pairs: Sequence[Groups]
     ) -> dict[tuple[str, str], tuple[CorrectedFigures | None, WinFigures | None]]:
-        found = {}
+        figures = {}
         for groups in pairs if self.is_one_version else ():
             weighted = weigh_pairs(pair_sides(self._connection, self._wanted, groups), self._new)
             names = model_name(groups[0]), model_name(groups[1])
-            found[names] = self._corrected(groups).get((OVERALL, "")), self._wins(weighted)
-        return found
+            figures[names] = self._corrected(groups).get((OVERALL, "")), self._wins(weighted)
+        return figures
 
     def _wins(self, pairs: WeightedPairs) -> WinFigures | None:
-        if not self._asked.is_corrected:
+        if not self._options.is_corrected:
             return None
         margin = tie_margin(self._connection, self._wanted.run_a, self._wanted.run_b)
         return measure_wins(pairs.scores_b - pairs.scores_a, pairs.cases, margin, pairs.strata)
 
     def _corrected(self, groups: Groups) -> Corrected:
-        if not self._asked.is_corrected or self._own_ids:  # a score of per-case criteria has other weights
+        if not self._options.is_corrected or self._own_ids:  # a score of per-case criteria has other weights
             return {}
         runs = self._wanted.run_a, self._wanted.run_b
         return corrected_differences(self._connection, runs, groups, self._new, self.same_ids)
 
     def _read_own_ids(self) -> list[str]:
         """Ids of per-case criteria, except those that are also a criterion of a rubric."""
-        found = self._connection.execute(
+        rows = self._connection.execute(
             "select distinct criterion_id from case_criteria where run_id in (?, ?) order by criterion_id",
             [self._wanted.run_a, self._wanted.run_b],
         ).fetchall()
-        known = {*_ids(self._old), *_ids(self._new)}
-        return [criterion_id for (criterion_id,) in found if criterion_id not in known]
+        rubric_ids = {*_ids(self._old), *_ids(self._new)}
+        return [criterion_id for (criterion_id,) in rows if criterion_id not in rubric_ids]
 
 
 def _uncompared_outputs(names: str, sides: PairedSides, *, is_one_version: bool, is_stopped: bool) -> Iterator[str]:
-    """Descriptions of outputs that are not compared. is_stopped: what one side lacks was not needed."""
+    """Descriptions of outputs that are not compared. is_stopped: a run stopped early, so it may lack cases."""
     counts = sides.overall.counts
     alone_count = counts.unpaired_count - counts.held_otherwise_count
     if alone_count and not is_stopped:
@@ -298,5 +496,58 @@ def _ids(rubric: Rubric) -> Sequence[str]:
     return [criterion.id for criterion in rubric.criteria]
 
 
-def _named(pair: ModelComparison | ComparedRow) -> dict[str, Any]:
+def _model_names(pair: ModelComparison | ComparedRow) -> dict[str, Any]:
     return {"model_a": pair.model_a, "model_b": pair.model_b}
+
+
+BANNER = (
+    "unpaired: B - A is of all outputs, whatever their cases. Cases that are harder on one side count as a difference "
+    "of the models. p and the interval allow for what either side alone can't show."
+)
+
+
+def compare_unpaired(
+    connection: duckdb.DuckDBPyConnection, wanted: RunPair, groups: Groups, rubric: Rubric, ids: Sequence[str]
+) -> tuple[ComparedRow, tuple[ComparedRow, ...]]:
+    """The row of the overall score, and those of the criteria with these ids, in order."""
+    runs = {"run_a": wanted.run_a, "run_b": wanted.run_b}
+    add_outputs(connection, wanted, groups)
+    if connection.execute("select 1 from compared_outputs where inclusion_rate is not null limit 1").fetchall():
+        expected = "runs whose cases count the same, or a comparison by case, without --unpaired"
+        raise InputError("--unpaired", "a run whose cases were drawn by stratum", expected)
+    table = connection.execute(query("comparing/unpaired_scores"), runs).to_arrow_table()
+    criteria, sides = (table.column(name).to_numpy() for name in ("criterion_id", "side"))
+    cases = table.column("case_number").to_numpy()
+    # As overall scores are.
+    scores, lows, highs = (np.round(table.column(name).to_numpy(), OVERALL_DIGITS) for name in ("score", "low", "high"))
+    names = model_name(groups[0]), model_name(groups[1])
+
+    def row(scope: str, scope_id: str, bounds: Interval) -> ComparedRow:
+        is_own = criteria == scope_id
+
+        def measure(scores_a: Floats, scores_b: Floats) -> PairFigures:
+            of_a, of_b = (
+                is_own & (sides == side) & ~np.isnan(side_scores)
+                for side, side_scores in zip("ab", (scores_a, scores_b), strict=True)
+            )
+            return measure_unpaired(scores_a[of_a], scores_b[of_b], cases[of_a], cases[of_b], bounds=bounds)
+
+        figures = measure(scores, scores)
+        is_missing = is_own & np.isnan(scores) & ~np.isnan(lows)
+        missing = [int((is_missing & (sides == side)).sum()) for side in "ab"]
+        left_open = None
+        if any(missing):
+            least, most = measure(highs, lows), measure(lows, highs)
+            ends = (least.mean_diff, most.mean_diff, least.diff_low, most.diff_high, least.p, most.p)
+            left_open = OpenFigures(None, *ends)
+        counts = PairCounts(0, 0, 0, int((is_own & np.isnan(scores)).sum()), *missing)
+        of_rubric = {criterion.id: criterion for criterion in rubric.criteria}.get(scope_id)
+        category = None if of_rubric is None else of_rubric.category
+        is_penalty = of_rubric is not None and of_rubric.own_weight < 0
+        row = ComparedRow(*names, scope, scope_id, category, counts, figures, is_penalty=is_penalty, is_paired=False)
+        return replace(row, open_figures=left_open)
+
+    weights = [*effective_weights(rubric).values()]
+    base = sum(max(weight, 0.0) for weight in weights) or 1.0
+    overall = row(OVERALL, "", difference_bounds(weight / base for weight in weights))
+    return overall, adjust_rows([row(CRITERION, criterion_id, DIFFERENCES) for criterion_id in ids])

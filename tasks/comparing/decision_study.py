@@ -1,4 +1,4 @@
-"""Variance of a run's scores by facet, and what more cases, samples or replies of the judge would gain, and cost."""
+"""Variance of a run's scores by facet, and the gain and cost of more cases, samples or replies of the judge."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -9,9 +9,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from gradebook.rubrics.statistics.noise import ReplicateScores
-from gradebook.rubrics.statistics.rules import CRITERION, OVERALL
-from gradebook.rubrics.statistics.variance_components import (
+from gradebook.rubrics.statistics.decomposition import (
     CASE,
     JUDGE,
     OUTPUT_JUDGE,
@@ -20,6 +18,8 @@ from gradebook.rubrics.statistics.variance_components import (
     Design,
     variance_components,
 )
+from gradebook.rubrics.statistics.noise import ReplicateScores
+from gradebook.rubrics.statistics.rules import CRITERION, OVERALL
 from gradebook.tasks.lake.rows import Row, model_name, read_rows, read_run_cost
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.rubric_store.questions import add_questions_of_run
@@ -68,8 +68,8 @@ class DecisionStudy:
     options: tuple[Option, ...]
 
     def as_json(self) -> dict[str, Any]:
-        named = [asdict(each) for each in self.components]
-        return {"variance_components": named, "decision_study": [asdict(each) for each in self.options]}
+        components = [asdict(component) for component in self.components]
+        return {"variance_components": components, "decision_study": [asdict(option) for option in self.options]}
 
 
 def study_decisions(
@@ -88,54 +88,58 @@ def study_decisions(
     options: list[Option] = []
     for name, lines in models:
         for line in lines:
-            found = _of_line(name, line)
-            components += [found] if found.variances else []
-            if found.scope == OVERALL and CASE in found.variances:
-                options += _options(name, line, found.variances, reply_cost)
-    return DecisionStudy((*components, *_of_opinions(opinions)), tuple(options))
+            line_components = _components_of_line(name, line)
+            components += [line_components] if line_components.variances else []
+            if line_components.scope == OVERALL and CASE in line_components.variances:
+                options += _options(name, line, line_components.variances, reply_cost)
+    return DecisionStudy((*components, *_components_of_opinions(opinions)), tuple(options))
 
 
-def _of_line(name: str, line: ReplicateScores) -> Components:
-    known = ~np.isnan(line.scores)
-    outputs, cases = (np.broadcast_to(each[:, None], known.shape)[known] for each in (line.outputs, line.cases))
-    found = variance_components(line.scores[known], {CASE: cases, SAMPLE: outputs})
+def _components_of_line(name: str, line: ReplicateScores) -> Components:
+    is_scored = ~np.isnan(line.scores)
+    outputs, cases = (
+        np.broadcast_to(codes[:, None], is_scored.shape)[is_scored] for codes in (line.outputs, line.cases)
+    )
+    variances = variance_components(line.scores[is_scored], {CASE: cases, SAMPLE: outputs})
     if np.unique(cases).size < LEAST_CASES:
-        found = {}
-    return Components(name, line.scope, line.scope_id, "judge", int(known.sum()), found)
+        variances = {}
+    return Components(name, line.scope, line.scope_id, "judge", int(is_scored.sum()), variances)
 
 
 def _options(name: str, line: ReplicateScores, variances: dict[str, float], reply_cost: float | None) -> list[Option]:
     case_count = float(np.unique(line.cases).size)
-    own = Design(case_count, line.outputs.size / case_count, float(line.scores.shape[1]))
+    run_design = Design(case_count, line.outputs.size / case_count, float(line.scores.shape[1]))
     designs: dict[str | None, Design] = {
-        None: own,
-        f"{MORE_REPLICATES} replicates": Design(case_count, own.sample_count, own.replicate_count + MORE_REPLICATES),
-        f"{MORE_CASES} cases": Design(case_count + MORE_CASES, own.sample_count, own.replicate_count),
+        None: run_design,
+        f"{MORE_REPLICATES} replicates": Design(
+            case_count, run_design.sample_count, run_design.replicate_count + MORE_REPLICATES
+        ),
+        f"{MORE_CASES} cases": Design(case_count + MORE_CASES, run_design.sample_count, run_design.replicate_count),
     }
     if SAMPLE in variances:
-        designs["1 sample of each case"] = Design(case_count, own.sample_count + 1, own.replicate_count)
+        designs["1 sample of each case"] = Design(case_count, run_design.sample_count + 1, run_design.replicate_count)
     return [
         Option(
             name,
             more,
-            each.case_count,
-            each.sample_count,
-            each.replicate_count,
-            each.standard_error(variances),
-            None if reply_cost is None else reply_cost * (each.reply_count - own.reply_count),
+            design.case_count,
+            design.sample_count,
+            design.replicate_count,
+            design.standard_error(variances),
+            None if reply_cost is None else reply_cost * (design.reply_count - run_design.reply_count),
         )
-        for more, each in designs.items()
+        for more, design in designs.items()
     ]
 
 
-def _of_opinions(rows: Sequence[Row]) -> Iterator[Components]:
+def _components_of_opinions(rows: Sequence[Row]) -> Iterator[Components]:
     """Components with a judge's or rater's share, where there are several of them."""
     for (criterion_id, model, checkpoint, kind), group in groupby(
         rows, itemgetter("criterion_id", "model", "checkpoint", "kind")
     ):
-        found = list(group)
+        group_rows = list(group)
         codes = {
-            name: np.unique([row[name] for row in found], return_inverse=True)[1]
+            name: np.unique([row[name] for row in group_rows], return_inverse=True)[1]
             for name in ("shared", "output_id", "who")
         }
         if codes["who"].max() == 0 or codes["shared"].max() + 1 < LEAST_CASES:
@@ -143,6 +147,6 @@ def _of_opinions(rows: Sequence[Row]) -> Iterator[Components]:
         facets = {CASE: codes["shared"], SAMPLE: codes["output_id"], JUDGE if kind == "judge" else RATER: codes["who"]}
         if kind == "judge":
             facets[OUTPUT_JUDGE] = codes["output_id"] * (codes["who"].max() + 1) + codes["who"]
-        variances = variance_components(np.array([row["score"] for row in found]), facets)
+        variances = variance_components(np.array([row["score"] for row in group_rows]), facets)
         name = model_name({"model": model, "checkpoint": checkpoint})
-        yield Components(name, CRITERION, criterion_id, kind, len(found), variances)
+        yield Components(name, CRITERION, criterion_id, kind, len(group_rows), variances)

@@ -1,4 +1,7 @@
-"""Rows of a comparison with all their figures: overall score, criteria and categories."""
+"""Rows of a comparison with all their figures: overall score, criteria and categories.
+
+Remarks on the figures of two sides tell of conflicts, rough figures and distributions, by one template a case.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -9,7 +12,6 @@ from numpy.typing import NDArray
 
 from gradebook.rubrics.model.rubric import NO_CATEGORY, Rubric, category_weights, scored_category_weights
 from gradebook.rubrics.model.scores import OVERALL_DIGITS
-from gradebook.rubrics.statistics.chance import Chance, adjust_families, chance_of_p
 from gradebook.rubrics.statistics.comparison import (
     CorrectedFigures,
     OpenFigures,
@@ -19,14 +21,21 @@ from gradebook.rubrics.statistics.comparison import (
     measure_open,
     measure_pairs,
     measure_passes,
+    with_power,
     without_change,
 )
+from gradebook.rubrics.statistics.distributions import SpreadFigures, measure_spread
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
-from gradebook.rubrics.statistics.paired import adjust_for_many, adjust_step_down
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
-from gradebook.rubrics.statistics.spread import SpreadFigures, measure_spread
+from gradebook.rubrics.statistics.significance import (
+    Chance,
+    adjust_families,
+    adjust_for_many,
+    adjust_step_down,
+    chance_of_p,
+)
+from gradebook.rubrics.text.remarks import caution_words, conflict_words
 from gradebook.tasks.comparing.case_pairs import Ends, PairCounts, PairedSides, ScorePairs
-from gradebook.tasks.comparing.remarks import caution_words, conflict_words
 from gradebook.tasks.lake.rows import pair_name
 
 Floats = NDArray[np.float64]
@@ -84,8 +93,8 @@ class ComparedRow:
 
         UNKNOWN also if missing scores could be the reason: their bounds leave no difference beyond chance.
         """
-        found = chance_of_p(self.merit_diff, self.chance)
-        return Chance.UNKNOWN if found.is_beyond and self.is_left_open else found
+        outcome = chance_of_p(self.merit_diff, self.chance)
+        return Chance.UNKNOWN if outcome.is_beyond and self.is_left_open else outcome
 
     @property
     def is_left_open(self) -> bool:
@@ -132,34 +141,43 @@ class ComparedRow:
         return {OVERALL: "overall", CRITERION: self.scope_id, CATEGORY: f"category {self.scope_id}"}[self.scope]
 
     def as_json(self) -> dict[str, Any]:
-        named = {"category": self.scope_id} if self.scope == CATEGORY else {"criterion_id": self.scope_id}
-        own = {"category": self.category} if self.scope == CRITERION else {}
+        id_field = {"category": self.scope_id} if self.scope == CATEGORY else {"criterion_id": self.scope_id}
+        category_field = {"category": self.category} if self.scope == CRITERION else {}
         passes = {} if self.passes is None else asdict(self.passes)
-        for others in (self.corrected, self.wins, self.open_figures):
-            passes |= {} if others is None else asdict(others)
+        for extra in (self.corrected, self.wins, self.open_figures):
+            passes |= {} if extra is None else asdict(extra)
         spread = {} if self.spread is None else asdict(self.spread)
         figures = {**asdict(self.figures), **asdict(self.counts), **passes, **spread}
         figures |= {"conflict": self.conflict, "caution": self.caution}
         figures |= {} if self.is_paired else {"is_paired": False}
-        return {"model_a": self.model_a, "model_b": self.model_b, **named, **own, **figures}
+        return {"model_a": self.model_a, "model_b": self.model_b, **id_field, **category_field, **figures}
 
 
 @dataclass(frozen=True, slots=True)
 class RowMaker:
-    """Maker of the rows of one pair of models. resample_count: of the bootstrap. chosen_from: as in `measure_pairs`."""
+    """Maker of the rows of one pair of models. resample_count: of the bootstrap. chosen_from: as in `measure_pairs`.
+
+    test_count: by how many tests p of the overall score is multiplied; None: its power is not simulated.
+    """
 
     model_a: str
     model_b: str
     resample_count: int
     chosen_from: float = 1
+    test_count: float | None = None
 
     def overall(self, sides: PairedSides, bounds: Interval) -> ComparedRow:
         """Row of the overall score; bounds: range of possible differences of two overall scores."""
         counts, figures, left_open = self._measure(sides, sides.overall, bounds, self.resample_count)
+        if self.test_count is not None and sides.strata is None:
+            is_scored = sides.overall.is_scored
+            differences = (sides.overall.scores_b - sides.overall.scores_a)[is_scored]
+            tests = {"test_count": self.test_count, "chosen_from": self.chosen_from}
+            figures = with_power(figures, differences, sides.overall.cases[is_scored], bounds, **tests)
         passes = _measure_passes(sides)
         spread = _measure_spread(sides)
-        named = self.model_a, self.model_b, OVERALL, "", None
-        return ComparedRow(*named, counts, figures, passes, spread=spread, open_figures=left_open)
+        identity = self.model_a, self.model_b, OVERALL, "", None
+        return ComparedRow(*identity, counts, figures, passes, spread=spread, open_figures=left_open)
 
     def criteria(self, sides: PairedSides, ids: Sequence[str], rubric: Rubric) -> tuple[ComparedRow, ...]:
         """Rows of the criteria with these ids, in order; a bootstrap only for the rubric's criteria."""
@@ -174,8 +192,8 @@ class RowMaker:
             counts, figures, left_open = self._measure(sides, pairs, DIFFERENCES, resample_count)
             category = None if is_own else of_rubric[criterion_id].category
             is_penalty = not is_own and of_rubric[criterion_id].own_weight < 0
-            named = self.model_a, self.model_b, CRITERION, criterion_id
-            row = ComparedRow(*named, category, counts, figures, None, is_own, is_penalty, open_figures=left_open)
+            identity = self.model_a, self.model_b, CRITERION, criterion_id
+            row = ComparedRow(*identity, category, counts, figures, None, is_own, is_penalty, open_figures=left_open)
             rows.append(row)
         return adjust_rows(rows)
 
@@ -188,37 +206,39 @@ class RowMaker:
         rows = []
         for category, pairs, bounds in pair_categories(sides, old, new, same):
             counts, figures, left_open = self._measure(sides, pairs, bounds, self.resample_count)
-            named = self.model_a, self.model_b, CATEGORY, category, None
-            rows.append(ComparedRow(*named, counts, figures, open_figures=left_open))
+            identity = self.model_a, self.model_b, CATEGORY, category, None
+            rows.append(ComparedRow(*identity, counts, figures, open_figures=left_open))
         return adjust_rows(rows)
 
     def _measure(
         self, sides: PairedSides, pairs: ScorePairs, bounds: Interval, resample_count: int
     ) -> tuple[PairCounts, PairFigures, OpenFigures | None]:
-        known = pairs.is_scored
-        # As overall scores are, so that the only criterion of a rubric has the figures of the overall score.
-        scores_a, scores_b = (np.round(scores[known], OVERALL_DIGITS) for scores in (pairs.scores_a, pairs.scores_b))
+        is_scored = pairs.is_scored
+        # Rounded like overall scores, so that a rubric's only criterion has the same figures as its overall score.
+        scores_a, scores_b = (
+            np.round(scores[is_scored], OVERALL_DIGITS) for scores in (pairs.scores_a, pairs.scores_b)
+        )
         figures = measure_pairs(
             scores_a,
             scores_b,
-            pairs.cases[known],
+            pairs.cases[is_scored],
             bounds=bounds,
             resample_count=resample_count,
             chosen_from=self.chosen_from,
-            strata=sides.strata_at(pairs.places[known]),
+            strata=sides.strata_at(pairs.places[is_scored]),
         )
         is_unchanged = sides.is_same_at(pairs.places) & pairs.is_equal
         missing = [
-            np.zeros(known.size, np.bool_) if each is None else each for each in (pairs.missing_a, pairs.missing_b)
+            np.zeros(is_scored.size, np.bool_) if mask is None else mask for mask in (pairs.missing_a, pairs.missing_b)
         ]
-        missing_counts = [int(each.sum()) for each in missing]
+        missing_counts = [int(mask.sum()) for mask in missing]
         counts = replace(
             pairs.counts,
             missing_a_count=missing_counts[0],
             missing_b_count=missing_counts[1],
             unchanged_count=int(is_unchanged.sum()),
         )
-        if known.any() and is_unchanged.all():
+        if is_scored.any() and is_unchanged.all():
             return counts, without_change(figures), None
         return (
             counts,
@@ -238,7 +258,7 @@ class RowMaker:
         ends = pairs.ends
         differences = [ends.low_b - ends.high_a, ends.high_b - ends.low_a]
         counted = ~np.isnan(differences[0])
-        least, most = (np.where(is_unchanged, 0.0, each)[counted] for each in differences)
+        least, most = (np.where(is_unchanged, 0.0, difference)[counted] for difference in differences)
         return measure_open(
             (least, most),
             (missing[0][counted], missing[1][counted]),
@@ -256,20 +276,20 @@ def adjust_for_comparison(pairs: Sequence[Sequence[ComparedRow]]) -> list[tuple[
     """
     primary: dict[tuple[Any, ...], float] = {}
     secondary: dict[tuple[Any, ...], float] = {}
-    for place, rows in enumerate(pairs):
+    for index, rows in enumerate(pairs):
         for row in sorted(rows, key=lambda row: row.scope != OVERALL):
-            if row.figures.p is not None and _test_of(place, row) not in primary:
-                (primary if row.scope == OVERALL else secondary)[_test_of(place, row)] = row.figures.p
+            if row.figures.p is not None and _test_key(index, row) not in primary:
+                (primary if row.scope == OVERALL else secondary)[_test_key(index, row)] = row.figures.p
     families = adjust_families([*primary.values()], [*secondary.values()])
-    found = dict(zip([*primary, *secondary], np.concatenate(families).tolist(), strict=True))
+    p_by_test = dict(zip([*primary, *secondary], np.concatenate(families).tolist(), strict=True))
     return [
-        tuple(replace(row, figures=replace(row.figures, p_family=found.get(_test_of(place, row)))) for row in rows)
-        for place, rows in enumerate(pairs)
+        tuple(replace(row, figures=replace(row.figures, p_family=p_by_test.get(_test_key(index, row)))) for row in rows)
+        for index, rows in enumerate(pairs)
     ]
 
 
-def _test_of(place: int, row: ComparedRow) -> tuple[Any, ...]:
-    return place, row.figures.n, row.figures.mean_diff, row.figures.p
+def _test_key(pair_index: int, row: ComparedRow) -> tuple[Any, ...]:
+    return pair_index, row.figures.n, row.figures.mean_diff, row.figures.p
 
 
 def pair_categories(
@@ -293,59 +313,59 @@ def _difference(row: ComparedRow) -> float:
 
 
 def _measure_spread(sides: PairedSides) -> SpreadFigures:
-    pairs, known = sides.overall, sides.overall.is_scored
-    strata = sides.strata_at(pairs.places[known])
-    return measure_spread(pairs.scores_a[known], pairs.scores_b[known], pairs.cases[known], strata)
+    pairs, is_scored = sides.overall, sides.overall.is_scored
+    strata = sides.strata_at(pairs.places[is_scored])
+    return measure_spread(pairs.scores_a[is_scored], pairs.scores_b[is_scored], pairs.cases[is_scored], strata)
 
 
 def _measure_passes(sides: PairedSides) -> PassFigures:
     """Pass figures over the pairs of the overall score: outputs with other per-case criteria pass by other rules."""
     overall, outputs = sides.overall, sides.outputs
-    found = np.searchsorted(outputs.places, overall.places)
-    passed_a, passed_b = outputs.passed_a[found], outputs.passed_b[found]
-    known = ~(np.isnan(passed_a) | np.isnan(passed_b))
-    strata = sides.strata_at(overall.places[known])
-    return measure_passes(passed_a[known], passed_b[known], overall.cases[known], strata)
+    positions = np.searchsorted(outputs.places, overall.places)
+    passed_a, passed_b = outputs.passed_a[positions], outputs.passed_b[positions]
+    is_known = ~(np.isnan(passed_a) | np.isnan(passed_b))
+    strata = sides.strata_at(overall.places[is_known])
+    return measure_passes(passed_a[is_known], passed_b[is_known], overall.cases[is_known], strata)
 
 
 def _category_pairs(sides: PairedSides, weights: Mapping[str, float]) -> tuple[ScorePairs, Interval]:
     """Weighted means of each pair over the category's criteria, and the range of their differences."""
-    parts = dict(_category_parts(weights))
-    base = sum(max(part, 0.0) for part in parts.values())
-    pairs = [sides.by_criterion[criterion_id] for criterion_id in parts]
-    places, rows = np.unique(np.concatenate([each.places for each in pairs]), return_inverse=True)
-    given = np.repeat(list(parts.values()), [each.places.size for each in pairs]) / base
+    part_weights = dict(_category_parts(weights))
+    base = sum(max(part, 0.0) for part in part_weights.values())
+    pairs = [sides.by_criterion[criterion_id] for criterion_id in part_weights]
+    places, rows = np.unique(np.concatenate([pair.places for pair in pairs]), return_inverse=True)
+    pair_weights = np.repeat(list(part_weights.values()), [pair.places.size for pair in pairs]) / base
     cases = np.zeros(places.size, dtype=np.int64)
-    cases[rows] = np.concatenate([each.cases for each in pairs])
-    is_whole = np.bincount(rows, minlength=places.size) == len(parts)
+    cases[rows] = np.concatenate([pair.cases for pair in pairs])
+    is_whole = np.bincount(rows, minlength=places.size) == len(part_weights)
 
     def means_of(scores: Iterable[Floats]) -> Floats:
-        sums = np.bincount(rows, weights=given * np.concatenate([*scores]), minlength=places.size)
+        sums = np.bincount(rows, weights=pair_weights * np.concatenate([*scores]), minlength=places.size)
         return np.where(is_whole, sums, np.nan)
 
     def any_of(missing: Iterable[NDArray[np.bool_] | None]) -> NDArray[np.bool_] | None:
-        found = [
-            rows_of[each] for rows_of, each in zip(np.split(rows, splits), missing, strict=True) if each is not None
+        missing_rows = [
+            rows_of[mask] for rows_of, mask in zip(np.split(rows, splits), missing, strict=True) if mask is not None
         ]
-        return np.isin(np.arange(places.size), np.concatenate(found)) & is_whole if found else None
+        return np.isin(np.arange(places.size), np.concatenate(missing_rows)) & is_whole if missing_rows else None
 
-    splits = np.cumsum([each.places.size for each in pairs])[:-1]
-    means = [means_of(each.scores_a for each in pairs), means_of(each.scores_b for each in pairs)]
-    missing = [any_of(each.missing_a for each in pairs), any_of(each.missing_b for each in pairs)]
+    splits = np.cumsum([pair.places.size for pair in pairs])[:-1]
+    means = [means_of(pair.scores_a for pair in pairs), means_of(pair.scores_b for pair in pairs)]
+    missing = [any_of(pair.missing_a for pair in pairs), any_of(pair.missing_b for pair in pairs)]
     none = np.full(places.size, np.nan)
     unscored_count = int(np.isnan(means[0] + means[1]).sum())
     counts = sides.overall.counts  # pairs with different per-case criteria are still pairs for the rubric's criteria
     counts = PairCounts(counts.unpaired_count - counts.held_otherwise_count, 0, counts.ambiguous_count, unscored_count)
     of_missing = None
-    if any(each is not None for each in missing):
-        ends = [each.ends for each in pairs]
+    if any(mask is not None for mask in missing):
+        ends = [pair.ends for pair in pairs]
         turned = [  # a penalty counts most where its score is lowest
-            each if part >= 0 else Ends(each.high_a, each.low_a, each.high_b, each.low_b)
-            for each, part in zip(ends, parts.values(), strict=True)
+            end if part >= 0 else Ends(end.high_a, end.low_a, end.high_b, end.low_b)
+            for end, part in zip(ends, part_weights.values(), strict=True)
         ]
-        of_missing = Ends(*(means_of(getattr(each, name) for each in turned) for name in Ends.__slots__))
-    found = ScorePairs(counts, places, cases, means[0], means[1], none, missing[0], missing[1], of_missing)
-    return found, difference_bounds(part / base for part in parts.values())
+        of_missing = Ends(*(means_of(getattr(end, name) for end in turned) for name in Ends.__slots__))
+    category_pairs = ScorePairs(counts, places, cases, means[0], means[1], none, missing[0], missing[1], of_missing)
+    return category_pairs, difference_bounds(part / base for part in part_weights.values())
 
 
 def difference_bounds(shares: Iterable[float]) -> Interval:

@@ -1,11 +1,10 @@
 """Gates: the rules of --require and --fail-if evaluated on a comparison, with the figures behind the outcome."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.comparison import (
     CORRECTED_FIGURES,
     PASS_FIGURES,
@@ -14,29 +13,39 @@ from gradebook.rubrics.statistics.comparison import (
     OpenFigures,
 )
 from gradebook.rubrics.statistics.intervals import Interval
-from gradebook.rubrics.statistics.rule_parser import MARGINS, parse_rule, refuse_unknown_ids
+from gradebook.rubrics.statistics.release import Ship
 from gradebook.rubrics.statistics.rules import (
+    AUTO,
     CATEGORY,
     CRITERION,
+    MARGINS,
+    NOT_WORSE,
     OVERALL,
     Junction,
     Negation,
     Rule,
-    describe_figures,
+    RuleError,
     holds,
     names_in,
-    unknown_names,
+    parse_rule,
+    refuse_unknown_ids,
+    unknown_figures,
+    used_figures,
 )
+from gradebook.rubrics.statistics.significance import Chance
+from gradebook.rubrics.text.remarks import figure_words, unknown_figure_words
+from gradebook.rubrics.text.wording import counted, score_words
 from gradebook.tasks.comparing.case_pairs import PairCounts
-from gradebook.tasks.comparing.figures import ComparedRow
+from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 
 MOST_FIGURES_NAMED = 12
 MOST_REASONS_NAMED = 3
 _MARGIN = re.compile(rf"(?:{'|'.join(MARGINS)})\s*\([^()]*\)")
+_NOT_WORSE = re.compile(rf"{NOT_WORSE}\s*\(([^()]*)\)")
 COUNTS = tuple(field.name for field in fields(PairCounts))
 # The overall score is a single test, so its p needs no adjustment.
 _OF_MANY = ("p_adjusted", "p_holm")
-_CERTAIN = {"n", "case_count", *COUNTS}  # whatever the missing scores are
+_CERTAIN = {"n", "case_count", *COUNTS}  # known for any values of the missing scores
 FIGURES: dict[str, Collection[str]] = {
     OVERALL: (
         *(name for name in ROW_FIGURES if name not in _OF_MANY),
@@ -66,16 +75,22 @@ class GateRule:
     def required(self) -> str:
         """Condition under which the gate passes, in the language of `--require`."""
         if self.fail_if is None:
-            return _on_a_line(self.require or "")
-        text = _on_a_line(self.fail_if)
-        # There, the margin itself says what has to be shown.
-        words = text if _MARGIN.fullmatch(text) else f"not ({_MARGIN.sub(lambda found: f'not {found[0]}', text)})"
-        return words if self.require is None else f"{words} and ({_on_a_line(self.require)})"
+            return _one_line(self.require or "")
+        text = _one_line(self.fail_if)
+        # In `--require`, a margin alone is the condition to show.
+        condition = text if _MARGIN.fullmatch(text) else f"not ({_MARGIN.sub(lambda match: f'not {match[0]}', text)})"
+        return condition if self.require is None else f"{condition} and ({_one_line(self.require)})"
+
+    @property
+    def margin(self) -> float | None:
+        """M, if all that is required is not_worse_by(M)."""
+        match = _NOT_WORSE.fullmatch(self.required)
+        return None if match is None else float(match[1])
 
     def parse(self) -> Rule:
         """Rule under which the gate fails. Raises `RuleError`."""
-        parts = [rule for _, rule in self._parts()]
-        return parts[0] if len(parts) == 1 else Junction(tuple(parts), is_all=False)
+        rules = [rule for _, rule in self._parts()]
+        return rules[0] if len(rules) == 1 else Junction(tuple(rules), is_all=False)
 
     def refuse_unknown_ids(self, ids: dict[str, Collection[str]]) -> None:
         """Check that the ids in the rules are compared. Raises `RuleError` for the first that is not."""
@@ -87,11 +102,13 @@ class GateRule:
         return {"rule": text} | asdict(self) | {"required": self.required}
 
     def _parts(self) -> list[tuple[str, Rule]]:
-        parts = [] if self.fail_if is None else [("--fail-if", parse_rule(self.fail_if, FIGURES))]
+        rules = [] if self.fail_if is None else [("--fail-if", parse_rule(self.fail_if, FIGURES))]
+        if self.require == AUTO:
+            raise RuleError("--require", AUTO, "a rule: `gradebook evaluate` and suites choose one, by their cases")
         if self.require is not None:
             required = parse_rule(self.require, FIGURES, "--require", is_required=True)
-            parts.append(("--require", Negation(required)))
-        return parts
+            rules.append(("--require", Negation(required)))
+        return rules
 
 
 def gate_rule(fail_if: str | None, require: str | None) -> GateRule | None:
@@ -99,13 +116,22 @@ def gate_rule(fail_if: str | None, require: str | None) -> GateRule | None:
     return None if fail_if is None and require is None else GateRule(fail_if, require)
 
 
+class Refusal(NamedTuple):
+    """Model of B that a rule does not let pass. outcome: undecided if the cases can't tell; words: a plain clause."""
+
+    model: str
+    outcome: Ship
+    words: str
+
+
 @dataclass(frozen=True, slots=True)
 class GateFinding:
-    """Outcome of a gate. is_failed: what is required does not hold, or can't be evaluated.
+    """Outcome of a gate. is_failed: the requirement does not hold, or can't be evaluated.
 
     reasons: what was found instead, for each pair of models, or model without a partner, that makes it fail.
     figures: of each pair whose outcome is known, those that decided it. is_undecided: no pair is known to fail, and
-    some can't be evaluated: such a gate lets nothing pass either.
+    some can't be evaluated: such a gate lets nothing pass either. alone: models that only one side has, which decide
+    nothing. refused: the models of the pairs that make it fail; none if it fails for all models alike.
     """
 
     rule: GateRule
@@ -113,27 +139,39 @@ class GateFinding:
     reasons: tuple[str, ...]
     figures: tuple[str, ...] = ()
     is_undecided: bool = False
+    alone: tuple[str, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+
+    @property
+    def outcome(self) -> str:
+        """Outcome in a word."""
+        return "undecided" if self.is_undecided else "failed" if self.is_failed else "passed"
 
     @property
     def sentence(self) -> str:
         """Outcome in one sentence, with the first reasons."""
-        outcome = "undecided" if self.is_undecided else "failed" if self.is_failed else "passed"
-        found = first_of(self.reasons if self.is_failed else self.figures, MOST_REASONS_NAMED)
-        return f"gate {outcome}: required {self.rule.required}, found {found}"
+        grounds = first_of(self.reasons if self.is_failed else self.figures, MOST_REASONS_NAMED)
+        alone = f"; not compared: {first_of(self.alone, MOST_REASONS_NAMED)}" if self.alone else ""
+        return f"gate {self.outcome}: required {self.rule.required}, found {grounds}{alone}"
 
     @property
     def brief(self) -> str:
-        """Clause of a sentence: the rule that is not met, with its first reasons."""
-        found = first_of(self.reasons, MOST_REASONS_NAMED)
+        """Clause of a sentence: why the rule is not met, without its text where a plain clause says it."""
+        if self.refused:
+            several = len({refusal.words for refusal in self.refused}) > 1
+            clauses = [f"{refusal.model}: {refusal.words}" if several else refusal.words for refusal in self.refused]
+            return first_of([*dict.fromkeys(clauses)], MOST_REASONS_NAMED)
+        grounds = first_of(self.reasons, MOST_REASONS_NAMED)
         if self.is_undecided:
-            return f"{self.rule.required} against the baseline can't be checked ({found})"
-        if self.rule.require is None and self.rule.required != (text := _on_a_line(self.rule.fail_if or "")):
-            return f"the gate against the baseline fails on {text} ({found})"
-        return f"{self.rule.required} against the baseline is not shown ({found})"
+            return _unchecked_words(grounds)
+        if self.rule.require is None and self.rule.required != (text := _one_line(self.rule.fail_if or "")):
+            return f"the gate against the baseline fails on {text} ({grounds})"
+        return f"{self.rule.required} against the baseline is not shown ({grounds})"
 
     def as_json(self) -> dict[str, Any]:
-        found = {"is_failed": self.is_failed, "reasons": list(self.reasons), "figures": list(self.figures)}
-        return self.rule.as_json() | found | {"is_undecided": self.is_undecided}
+        finding = {"is_failed": self.is_failed, "reasons": list(self.reasons), "figures": list(self.figures)}
+        finding |= {"is_undecided": self.is_undecided, "outcome": self.outcome, "alone": list(self.alone)}
+        return self.rule.as_json() | finding
 
 
 class RowFigures:
@@ -144,7 +182,7 @@ class RowFigures:
 
     def ids(self, scope: str) -> list[str]:
         """Ids of a scope, in order, without per-case criteria."""
-        return [scope_id for (found, scope_id), row in self._rows.items() if found == scope and not row.is_own]
+        return [scope_id for (row_scope, scope_id), row in self._rows.items() if row_scope == scope and not row.is_own]
 
     def figure(self, scope: str, scope_id: str, figure: str) -> float | Interval | None:
         """One figure; None if it is unknown or its row is missing. If scores are missing, its range over them."""
@@ -153,10 +191,10 @@ class RowFigures:
             return None
         if row.open_figures is not None and figure not in _CERTAIN:
             return _open_figure(row, row.open_figures, figure)
-        known = asdict(row.figures) | asdict(row.counts)
-        for others in (row.passes, row.corrected, row.wins):
-            known |= {} if others is None else asdict(others)
-        value: float | None = known.get(figure)
+        figures = asdict(row.figures) | asdict(row.counts)
+        for extra in (row.passes, row.corrected, row.wins):
+            figures |= {} if extra is None else asdict(extra)
+        value: float | None = figures.get(figure)
         return value
 
     def missing_words(self, rule: Rule) -> str | None:
@@ -175,8 +213,8 @@ def missing_words(row: ComparedRow) -> str:
     score = "the overall score" if row.scope == OVERALL else f"the score of {row.name}"
     score = score if unscored_count else f"a part of {score}"
     sides = [(counts.missing_a_count, "A"), (counts.missing_b_count, "B")]
-    (count, first), *others = [(count, side) for count, side in sides if count]
-    also = "".join(f" and {other:,} in {side}" for other, side in others)
+    (count, first), *other_sides = [(count, side) for count, side in sides if count]
+    also = "".join(f" and {other:,} in {side}" for other, side in other_sides)
     which = f"{count:,} of {counted(row.figures.n + unscored_count, 'pair' if row.is_paired else 'output')}"
     return f"{which} {'lack' if count != 1 else 'lacks'} {score} in {first}{also}"
 
@@ -188,7 +226,7 @@ def _open_figure(row: ComparedRow, ends: OpenFigures, figure: str) -> float | In
         high = ends.most_high if figure == "diff_high" else ends.most_diff
         return None if low is None or high is None else Interval(low, high)
     if figure in ("p", "p_adjusted", "p_holm", "p_family"):  # an adjusted p is p or more
-        lowest = [each for each in (ends.least_p, ends.most_p, row.figures.p) if each is not None]
+        lowest = [p for p in (ends.least_p, ends.most_p, row.figures.p) if p is not None]
         return Interval(min(lowest), 1.0) if lowest else None
     if (
         row.passes is not None
@@ -201,36 +239,83 @@ def _open_figure(row: ComparedRow, ends: OpenFigures, figure: str) -> float | In
 
 
 def evaluate_gate(
-    gate: GateRule, models: Sequence[tuple[str, Sequence[ComparedRow]]], alone: Sequence[str] = ()
+    gate: GateRule,
+    models: Sequence[tuple[str, Sequence[ComparedRow]]],
+    alone: Sequence[str] = (),
+    *,
+    needs_all: bool = False,
+    no_overall: str | None = None,
 ) -> GateFinding:
     """Evaluate a gate on every pair of models. models: name and rows of each pair.
 
-    alone: descriptions of models without a partner. The gate fails if what is required does not hold for a pair, if an
-    unknown figure decides it, or if a model has no partner: an unknown outcome passes no gate. What is found names its
-    pair only where there are several. Missing scores may have any value: an outcome that depends on them is unknown.
+    alone: descriptions of models without a partner; needs_all: they decide too, and leave the gate undecided.
+    no_overall: why overall scores are not compared. The gate fails if what is required does not hold for a pair, or if
+    an unknown figure decides it: an unknown outcome passes no gate. What is found names its pair only where there are
+    several. Missing scores may have any value: an outcome that depends on them is unknown.
     """
     rule = gate.parse()
-    reasons = [f"{words}: nothing to check the rule against" for words in alone]
-    found, is_known_to_fail = [], False
+    reasons = [f"{description}: nothing to check the rule against" for description in alone] if needs_all else []
+    all_grounds, is_known_to_fail, refused = [], False, list[Refusal]()
     for name, rows in models:
-        figures, whose = RowFigures(rows), "" if len(models) == 1 and not alone else f"{name}: "
+        figures, prefix = RowFigures(rows), "" if len(models) == 1 and not alone else f"{name}: "
         match holds(rule, figures):
             case None:
                 missing = figures.missing_words(rule)
                 certain = "no value" if missing is None else f"{missing}, so no certain value"
-                reasons.append(f"{whose}{certain} of {_listed(unknown_names(rule, figures))}")
+                why = f"{certain} of {_join_first([*map(unknown_figure_words, unknown_figures(rule, figures))])}"
+                if no_overall is not None and any(figure_name.scope == OVERALL for figure_name in names_in(rule)):
+                    why = no_overall
+                reasons.append(f"{prefix}{why}")
+                refused += [Refusal(row.model_b, Ship.UNDECIDED, _unchecked_words(why)) for row in rows[:1]]
             case is_failed:
-                words = _listed(describe_figures(rule, figures))
+                grounds = _join_first([*map(figure_words, used_figures(rule, figures))])
                 if rows and all(row.is_unchanged for row in rows):
-                    words = f"{words}: no output changed"
-                found.append(f"{whose}{words}")
-                reasons += found[-1:] if is_failed else []
+                    grounds = f"{grounds}: no output changed"
+                all_grounds.append(f"{prefix}{grounds}")
+                if is_failed:
+                    reasons.append(all_grounds[-1])
+                    refused += _refusals(gate, rule, rows, grounds)
                 is_known_to_fail |= is_failed
     is_failed = bool(reasons)
-    return GateFinding(gate, is_failed, tuple(reasons), tuple(found), is_failed and not is_known_to_fail)
+    is_undecided = is_failed and not is_known_to_fail
+    by_model = () if needs_all and alone else tuple(refused)
+    alone_models = () if needs_all else tuple(alone)
+    return GateFinding(gate, is_failed, tuple(reasons), tuple(all_grounds), is_undecided, alone_models, by_model)
 
 
-def _on_a_line(text: str) -> str:
+def _refusals(gate: GateRule, rule: Rule, rows: Sequence[ComparedRow], figures: str) -> Iterable[Refusal]:
+    """Refusal of the model of a pair, by its margin, else by the scores that got worse, else by the figures."""
+    overall = next((row for row in rows if row.scope == OVERALL), None)
+    if gate.margin is not None and overall is not None and overall.figures.diff_low is not None:
+        could, allowed = score_words(-overall.figures.diff_low), f"(allowed: {gate.margin:g})"
+        high = overall.figures.diff_high
+        is_beyond = high is not None and high < -gate.margin  # with several pairs p allows for them, the interval not
+        if overall.outcome is not Chance.BELOW and not is_beyond:
+            cases = counted(overall.figures.case_count, "case")
+            clause = f"could be {could} worse than the baseline {allowed}: {cases} can't tell"
+            yield Refusal(overall.model_b, Ship.UNDECIDED, clause)
+        else:
+            by = score_words(-(overall.figures.mean_diff or 0.0))
+            clause = f"{by} worse than the baseline beyond chance, could be {could} {allowed}"
+            yield Refusal(overall.model_b, Ship.MAY_NOT, clause)
+        return
+    names = {(name.scope, name.scope_id) for name in names_in(rule)}
+    named_rows = [row for row in rows if {(row.scope, row.scope_id), (row.scope, None)} & names]
+    worse = [row for row in worst_first(named_rows) if row.is_regression]
+    if worse:
+        falls = [f"{score_words(abs(row.figures.mean_diff or 0.0))} on {row.name}" for row in worse]
+        clause = first_of(falls, MOST_REASONS_NAMED).replace(" on overall", " overall")
+        yield Refusal(worse[0].model_b, Ship.MAY_NOT, f"worse than the baseline beyond chance: {clause}")
+    elif rows:
+        clause = f"{gate.required} against the baseline is not met ({figures})"
+        yield Refusal(rows[0].model_b, Ship.MAY_NOT, clause)
+
+
+def _unchecked_words(why: str) -> str:
+    return f"the rule against the baseline can't be checked: {why}"
+
+
+def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
@@ -240,6 +325,6 @@ def first_of(sentences: Sequence[str], most: int) -> str:
     return "; ".join(sentences[:most]) + (f"; and {more:,} more" if more > 0 else "")
 
 
-def _listed(words: Sequence[str]) -> str:
+def _join_first(words: Sequence[str]) -> str:
     more = len(words) - MOST_FIGURES_NAMED
     return ", ".join(words[:MOST_FIGURES_NAMED]) + (f" and {more} more" if more > 0 else "")

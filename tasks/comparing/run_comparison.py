@@ -1,35 +1,51 @@
-"""Comparison of a run with its baseline: before publication, again later, or read back from the lake."""
+"""Comparison of a run with its baseline: before publication, again later, or read back from the lake, as rows of the
+mart `run_comparisons`.
+"""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from gradebook.rubrics.files.digest import canonical_body, rubric_from_body
+from gradebook.rubrics.files.versions import canonical_body, rubric_from_body
 from gradebook.rubrics.model.errors import GradebookError
 from gradebook.rubrics.model.rubric import Rubric, category_weights
+from gradebook.rubrics.statistics.comparison import OPEN_FIGURES, PASS_FIGURES, OpenFigures, PairFigures, PassFigures
+from gradebook.rubrics.statistics.distributions import SPREAD_FIGURES, SpreadFigures
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
+from gradebook.tasks.comparing.attribution import UNSCORED
 from gradebook.tasks.comparing.baseline import (
     Baseline,
+    MeetsGates,
     baseline_search,
-    find_baseline,
+    choose_baseline,
     has_earlier_runs,
     store_baseline,
 )
-from gradebook.tasks.comparing.compare import Asked, Comparison, compare_sides, ratings_and_wins
+from gradebook.tasks.comparing.case_pairs import PairCounts
+from gradebook.tasks.comparing.compare import (
+    Comparison,
+    ComparisonOptions,
+    ModelComparison,
+    compare_sides,
+    ratings_and_wins,
+)
 from gradebook.tasks.comparing.figures import ComparedRow
-from gradebook.tasks.comparing.gate import GateFinding, GateRule, evaluate_gate, gate_rule
-from gradebook.tasks.comparing.judges import ACROSS_JUDGES, asked_judge, read_epoch
-from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA, compared_row, comparison_table
-from gradebook.tasks.comparing.model_pairs import (
+from gradebook.tasks.comparing.gate import COUNTS, GateFinding, GateRule, evaluate_gate, gate_rule
+from gradebook.tasks.comparing.sides import (
+    ACROSS_JUDGES,
+    RunPair,
     Side,
-    Wanted,
+    changed_cases,
     describe_difference,
-    judges_apart,
+    judge_difference,
+    no_overall_words,
     pair_groups,
+    planned_run_judge,
+    read_epoch,
     read_side,
     same_criteria,
 )
@@ -39,11 +55,9 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import Row, model_name, pair_name, read_rows
 from gradebook.tasks.lake.sql import file_list, query, quoted
-from gradebook.tasks.runs.request import SeriesOfNights
+from gradebook.tasks.runs.request import ALL_MODELS, SeriesOfNights
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.workspace.folder import RunFolder
-
-_FACTOR = "select coalesce((settings::json -> 'series' ->> 'factor')::double, 1) from runs where run_id = ?"
 
 
 def show_unpublished(
@@ -56,12 +70,16 @@ def show_unpublished(
     run's outputs.
     """
     collected = [folder.collected_file(index) for index in range(len(shards))]
-    _shadow(connection, "verdicts", baseline_run_id, _files(collected))
+    _shadow_table(connection, "verdicts", baseline_run_id, _parquet_source(collected))
     for mart in ("output_scores", "run_scores"):
-        _shadow(connection, mart, baseline_run_id, _files([folder.mart_file(mart)]))
-    own = case_criteria_files(folder)
-    brought = f"select '{quoted(folder.run_id)}' as run_id, * from {_files(own)}" if own else None
-    _shadow(connection, "case_criteria", baseline_run_id, f"({brought})" if brought else None)
+        _shadow_table(connection, mart, baseline_run_id, _parquet_source([folder.mart_file(mart)]))
+    criteria_files = case_criteria_files(folder)
+    own_criteria = (
+        f"select '{quoted(folder.run_id)}' as run_id, * from {_parquet_source(criteria_files)}"
+        if criteria_files
+        else None
+    )
+    _shadow_table(connection, "case_criteria", baseline_run_id, f"({own_criteria})" if own_criteria else None)
     names = ", ".join(name for name, *_ in connection.execute("describe lake.outputs").fetchall())
     own_outputs = f"select {names} from read_parquet({file_list(shards)})"
     connection.execute(
@@ -69,15 +87,15 @@ def show_unpublished(
     )
 
 
-def _shadow(connection: duckdb.DuckDBPyConnection, table: str, baseline_run_id: str, source: str | None) -> None:
+def _shadow_table(connection: duckdb.DuckDBPyConnection, table: str, baseline_run_id: str, source: str | None) -> None:
     columns = [name for name, *_ in connection.execute(f"describe lake.{table}").fetchall()]
-    read = f"select {', '.join(columns)} from"
-    published = f"{read} lake.{table} where run_id = '{quoted(baseline_run_id)}'"
-    own = f" union all {read} {source}" if source else ""
-    connection.execute(f"create or replace temp view {table} as {published}{own}")
+    select_from = f"select {', '.join(columns)} from"
+    published = f"{select_from} lake.{table} where run_id = '{quoted(baseline_run_id)}'"
+    own_rows = f" union all {select_from} {source}" if source else ""
+    connection.execute(f"create or replace temp view {table} as {published}{own_rows}")
 
 
-def _files(files: Iterable[Path]) -> str:
+def _parquet_source(files: Iterable[Path]) -> str:
     return f"read_parquet({file_list(str(file) for file in files)})"
 
 
@@ -98,6 +116,7 @@ class RunComparison:
     """Comparison of a published run (B) with its baseline (A). figures: its rows of the table, as `models`.
 
     banner: difference of the rubrics and judges, if any. gate: None without a rule. judges: how the judges differ.
+    cases: how many cases were asked in another way. alone: models that only one run has.
     """
 
     run_id: str
@@ -107,6 +126,8 @@ class RunComparison:
     figures: tuple[Row, ...]
     gate: GateFinding | None
     judges: str | None = None
+    cases: str | None = None
+    alone: tuple[str, ...] = ()
 
     @property
     def unmet(self) -> tuple[str, ...]:
@@ -130,90 +151,107 @@ class RunComparison:
         }
 
 
-def compare_with_baseline(run: Run, shards: Sequence[str]) -> pa.Table:
+def compare_with_baseline(run: Run, shards: Sequence[str], meets_gates: MeetsGates) -> pa.Table:
     """Compare an unpublished run with its baseline; returns rows as `RUN_COMPARISON_SCHEMA`, none without one.
 
-    shards: files of the run's outputs. Needs the marts `output_scores` and `run_scores`. The outcome is stored in the
-    run's folder.
+    shards: files of the run's outputs. meets_gates: of earlier runs. Needs the marts `output_scores` and `run_scores`.
+    The outcome is stored in the run's folder.
     """
-    folder, asked = run.folder, run.request.baseline
-    if asked is None:
+    folder, word = run.folder, run.request.baseline
+    if word is None:
         return RUN_COMPARISON_SCHEMA.empty_table()
     file_bytes = sum(folder.collected_file(index).stat().st_size for index in range(len(shards)))
     with connect(run.lake, read_only=True, other_bytes=file_bytes) as connection:
         search = baseline_search(run)
-        plan = stored_plan(folder)  # `latest` may name another run by now
-        asked = (plan.baseline_run_id if plan else None) or asked
-        baseline = find_baseline(connection, [str(folder.mart_file("run_scores"))], search, asked)
+        plan = stored_plan(folder)  # a word may mean another run by now
+        word = (plan.baseline_run_id if plan else None) or word
+        groups = [str(folder.mart_file("run_scores"))]
+        choice = choose_baseline(connection, run.lake, groups, search, word, meets_gates)
+        baseline = choice.run_id
         if baseline is None:
-            has_earlier = has_earlier_runs(connection, search)
-            fault = f"no earlier run of {run.rubric.id} has a model in common" if has_earlier else None
-            store_baseline(folder, Baseline(fault=fault))
+            is_fault = choice.note is None and has_earlier_runs(connection, search)
+            fault = f"no earlier run of {run.rubric.id} has a model in common" if is_fault else None
+            store_baseline(folder, Baseline(fault=fault, choice=choice.note))
             return RUN_COMPARISON_SCHEMA.empty_table()
         try:
             side = read_side(connection, run.lake, baseline)
-        except GradebookError as error:  # judging is paid for, so the run is published and its rule fails
-            store_baseline(folder, Baseline(fault=f"run {baseline} can't be read: {error}"))
+            show_unpublished(connection, folder, shards, baseline)
+            series = analysis_in_series(connection, run)
+            options = ComparisonOptions(chosen_from=(series["factor"] if series else 1) * choice.chosen_from)
+            comparison = compare_sides(
+                connection, RunPair(baseline, run.run_id), side, _side_of(run, connection), options
+            )
+        except GradebookError as error:  # judging is paid for, so the run is published and its rule is undecided
+            store_baseline(folder, Baseline(fault=f"run {baseline} can't be compared: {error}"))
             return RUN_COMPARISON_SCHEMA.empty_table()
-        show_unpublished(connection, folder, shards, baseline)
-        series = look_of_series(connection, run)
-        allowing = Asked(chosen_from=series["factor"] if series else 1)
-        found = compare_sides(connection, Wanted(baseline, run.run_id), side, _side_of(run, connection), allowing)
-    store_baseline(folder, Baseline(baseline, found.not_compared, series=series))
-    return comparison_table(found.models, baseline, run.run_id)
+    store_baseline(
+        folder,
+        Baseline(baseline, comparison.not_compared, series=series, chosen_from=choice.chosen_from, choice=choice.note),
+    )
+    return comparison_table(comparison.models, baseline, run.run_id)
 
 
-def look_of_series(connection: duckdb.DuckDBPyConnection, run: Run) -> Row | None:
-    """Look of this night, or checkpoint, in its series: number, level, factor and a sentence; None without a series."""
-    of = run.request.series
-    earlier = None if of is None else _earlier_looks(connection, run, of)
-    if of is None or earlier is None:
+def analysis_in_series(connection: duckdb.DuckDBPyConnection, run: Run) -> Row | None:
+    """Analysis of this night or checkpoint in its series: number, level, factor and a sentence; None without one."""
+    settings = run.request.series
+    earlier = None if settings is None else _earlier_analyses(connection, run, settings)
+    if settings is None or earlier is None:
         return None
-    rejected = [place for place, row in enumerate(earlier, 1) if _is_rejected(connection, run.lake, row)]
-    look, series = len(earlier) + 1, of.series
+    rejected = [number for number, row in enumerate(earlier, 1) if _is_rejected(connection, run.lake, row)]
+    look, series = len(earlier) + 1, settings.series
     level = series.level(look, rejected)
-    spent = sum(series.level(each, rejected) for each in range(1, look + 1))
-    words = f"look {look} of the series (alpha {series.alpha:g} a {of.per}, {series.method}): level {level:.2g}"
+    spent = sum(series.level(number, rejected) for number in range(1, look + 1))
+    sentence = (
+        f"look {look} of the series (alpha {series.alpha:g} a {settings.per}, {series.method}): level {level:.2g}"
+    )
     if level == 0:
-        words += f", as its {series.looks} looks are over, so no difference is beyond chance"
+        sentence += f", as its {series.looks} looks are over, so no difference is beyond chance"
     elif series.method == "lord":
-        words += f"; {len(rejected)} of the looks before fired"
+        sentence += f"; {len(rejected)} of the looks before fired"
     else:
-        words += f", {max(series.alpha - spent, 0):.2g} left for {series.looks - look} more"
+        sentence += f", {max(series.alpha - spent, 0):.2g} left for {series.looks - look} more"
     factor = series.factor(look, rejected)
     values = {"look": look, "level": level, "spent": spent, "factor": factor, "rejected": rejected}
-    return values | {"sentence": f"{words}; p and intervals of this comparison allow for it"}
+    return values | {"sentence": f"{sentence}; p and intervals of this comparison allow for it"}
 
 
-def _earlier_looks(connection: duckdb.DuckDBPyConnection, run: Run, of: SeriesOfNights) -> Sequence[Row] | None:
-    """Looks before this one: nights of the suite, or checkpoints of the model; None for other runs."""
-    night, one = run.request.night, run.request.checkpoint
-    if one is not None:
-        named = {"model": one.model, "checkpoint": one.checkpoint, "rubric_id": run.rubric.id}
-        return read_rows(connection, query("comparing/series_checkpoints"), **named)
+def _earlier_analyses(
+    connection: duckdb.DuckDBPyConnection, run: Run, settings: SeriesOfNights
+) -> Sequence[Row] | None:
+    """Earlier analyses of the series: nights of the suite, or checkpoints of the model; None for other runs."""
+    night, checkpoint = run.request.night, run.request.checkpoint
+    if checkpoint is not None:
+        parameters = {"model": checkpoint.model, "checkpoint": checkpoint.checkpoint, "rubric_id": run.rubric.id}
+        return read_rows(connection, query("comparing/series_checkpoints"), **parameters)
     if night is None:
         return None
-    since = night.replace(day=1).isoformat() if of.per == "month" else ""
-    named = {"suite": str(run.request.suite), "night": night.isoformat(), "since": since}
-    return read_rows(connection, query("comparing/series_looks"), **named)
+    since = night.replace(day=1).isoformat() if settings.per == "month" else ""
+    parameters = {"suite": str(run.request.suite), "night": night.isoformat(), "since": since}
+    return read_rows(connection, query("comparing/series_looks"), **parameters)
 
 
 def series_factor(connection: duckdb.DuckDBPyConnection, run_id: str) -> float:
-    """Factor of a published run's look in its series; 1 without one."""
-    return float(connection.execute(_FACTOR, [run_id]).fetchall()[0][0])
+    """Factor for p of a published run, by its place in a series and the choice of its baseline; 1 without them."""
+    return float(connection.execute(query("comparing/series_factor"), {"run_id": run_id}).fetchall()[0][0])
 
 
 def _is_rejected(connection: duckdb.DuckDBPyConnection, lake: Lake, look: Row) -> bool:
-    """Whether the gate of an earlier look fired; an unknown outcome earns nothing."""
+    """Whether the gate of an earlier analysis of the series fired; False if that is unknown."""
     rule = gate_rule(look["fail_if"], look["require"])
     try:
-        found = read_run_comparison(
-            connection, lake, look["run_id"], look["baseline_run_id"], rule, across_judges=look["across_judges"]
+        comparison = read_run_comparison(
+            connection,
+            lake,
+            look["run_id"],
+            look["baseline_run_id"],
+            rule,
+            across_judges=look["across_judges"],
+            needs_all_models=look["models"] == ALL_MODELS,
         )
     except GradebookError:  # its baseline is gone
         return False
-    is_known = found.judges is None or look["across_judges"]
-    return is_known and found.gate is not None and found.gate.is_failed
+    is_known = comparison.judges is None or look["across_judges"]
+    return is_known and comparison.gate is not None and comparison.gate.is_failed
 
 
 def compare_again(lake: Lake, run_id: str, baseline_run_id: str | None) -> pa.Table:
@@ -222,9 +260,9 @@ def compare_again(lake: Lake, run_id: str, baseline_run_id: str | None) -> pa.Ta
         return RUN_COMPARISON_SCHEMA.empty_table()
     with connect(lake, read_only=True) as connection:
         a, b = (read_side(connection, lake, name) for name in (baseline_run_id, run_id))
-        asked = Asked(chosen_from=series_factor(connection, run_id))
-        found = compare_sides(connection, Wanted(baseline_run_id, run_id), a, b, asked)
-    return comparison_table(found.models, baseline_run_id, run_id)
+        options = ComparisonOptions(chosen_from=series_factor(connection, run_id))
+        comparison = compare_sides(connection, RunPair(baseline_run_id, run_id), a, b, options)
+    return comparison_table(comparison.models, baseline_run_id, run_id)
 
 
 def read_run_comparison(
@@ -235,38 +273,45 @@ def read_run_comparison(
     rule: GateRule | None,
     *,
     across_judges: bool = False,
+    needs_all_models: bool = False,
 ) -> RunComparison:
     """Read a published run's comparison and evaluate its gate. rule: of the gate that it was published with.
 
-    across_judges: evaluate it even if the judges differ; otherwise the gate fails then, as its outcome is unknown.
+    across_judges: evaluate it even if the judges differ; otherwise the gate is undecided then. needs_all_models: models
+    that only one side has leave it undecided too.
     """
     a, b = (read_side(connection, lake, name) for name in (baseline_run_id, run_id))
-    groups, alone = pair_groups(connection, Wanted(baseline_run_id, run_id))
+    groups, alone = pair_groups(connection, RunPair(baseline_run_id, run_id))
     penalties = {criterion.id for criterion in b.rubric.criteria if criterion.own_weight < 0}
     by_pair: dict[tuple[str, str], list[tuple[ComparedRow, Row]]] = {}
-    for row in sorted(read_rows(connection, _ROWS, run_id), key=_place_in(b.rubric)):
+    for row in sorted(read_rows(connection, _ROWS, run_id), key=_sort_key_of(b.rubric)):
         compared = compared_row(row, penalties)
         by_pair.setdefault((compared.model_a, compared.model_b), []).append((compared, row))
     names = [(model_name(of_a), model_name(of_b)) for of_a, of_b in groups]
-    found = [by_pair.get(pair, []) for pair in names]
+    rows_of_pairs = [by_pair.get(pair, []) for pair in names]
     models = tuple(
-        ComparedModels(pair_name(*pair), tuple(row for row, _ in rows)) for pair, rows in zip(names, found, strict=True)
+        ComparedModels(pair_name(*pair), tuple(row for row, _ in rows))
+        for pair, rows in zip(names, rows_of_pairs, strict=True)
     )
-    judges = judges_apart(a, b)
+    judges = judge_difference(a, b)
     if rule is None:
         gate = None
     elif judges is not None and not across_judges:
         gate = GateFinding(rule, is_failed=True, reasons=(f"{judges}; see {ACROSS_JUDGES}",), is_undecided=True)
     else:
-        gate = evaluate_gate(rule, [(pair.name, pair.rows) for pair in models], alone)
+        names_and_rows = [(pair.name, pair.rows) for pair in models]
+        gate = evaluate_gate(rule, names_and_rows, alone, needs_all=needs_all_models, no_overall=no_overall_words(a, b))
+    cases = changed_cases(connection, baseline_run_id, run_id)
     return RunComparison(
         run_id,
         baseline_run_id,
-        describe_difference(a, b, _compared_count(a, b, models)),
+        describe_difference(a, b, _compared_count(a, b, models), cases),
         models,
-        tuple(row for rows in found for _, row in rows),
+        tuple(row for rows in rows_of_pairs for _, row in rows),
         gate,
         judges,
+        cases,
+        tuple(alone),
     )
 
 
@@ -275,42 +320,43 @@ def with_ratings_and_wins(
 ) -> RunComparison:
     """A comparison read back, with wins and the difference corrected by the ratings now in the lake."""
     a, b = (read_side(connection, lake, name) for name in (comparison.baseline_run_id, comparison.run_id))
-    wanted = Wanted(comparison.baseline_run_id, comparison.run_id)
-    found = ratings_and_wins(connection, wanted, a, b)
+    wanted = RunPair(comparison.baseline_run_id, comparison.run_id)
+    figures = ratings_and_wins(connection, wanted, a, b)
     models = []
     for pair in comparison.models:
         rows = []
         for row in pair.rows:
-            corrected, wins = found.get((row.model_a, row.model_b), (None, None))
+            corrected, wins = figures.get((row.model_a, row.model_b), (None, None))
             rows.append(replace(row, corrected=corrected, wins=wins) if row.scope == OVERALL else row)
         models.append(replace(pair, rows=tuple(rows)))
     return replace(comparison, models=tuple(models))
 
 
-def comparison_of(found: Comparison) -> RunComparison:
+def as_run_comparison(comparison: Comparison) -> RunComparison:
     """Convert a new comparison to the form of a published run's."""
-    baseline, run_id = (str(run["run_id"]) for run in (found.run_a, found.run_b))
+    baseline, run_id = (str(run["run_id"]) for run in (comparison.run_a, comparison.run_b))
     return RunComparison(
         run_id,
         baseline,
-        found.banner,
-        tuple(ComparedModels(pair.name, pair.rows) for pair in found.models),
-        tuple(comparison_table(found.models, baseline, run_id).to_pylist()),
-        found.gate,
-        found.judges,
+        comparison.banner,
+        tuple(ComparedModels(pair.name, pair.rows) for pair in comparison.models),
+        tuple(comparison_table(comparison.models, baseline, run_id).to_pylist()),
+        comparison.gate,
+        comparison.judges,
+        comparison.cases,
     )
 
 
-def _place_in(rubric: Rubric) -> Callable[[Row], tuple[int, int, str]]:
+def _sort_key_of(rubric: Rubric) -> Callable[[Row], tuple[int, int, str]]:
     """Sort key of rows within a pair of models: the order of a comparison."""
-    places = {CRITERION: {criterion.id: place for place, criterion in enumerate(rubric.criteria)}}
-    places[CATEGORY] = {category: place for place, category in enumerate(category_weights(rubric))}
+    positions = {CRITERION: {criterion.id: position for position, criterion in enumerate(rubric.criteria)}}
+    positions[CATEGORY] = {category: position for position, category in enumerate(category_weights(rubric))}
 
-    def place_of(row: Row) -> tuple[int, int, str]:
+    def sort_key(row: Row) -> tuple[int, int, str]:
         scope, scope_id = row["scope"], row["scope_id"] or ""
-        return (OVERALL, CATEGORY, CRITERION).index(scope), places.get(scope, {}).get(scope_id, MANY), scope_id
+        return (OVERALL, CATEGORY, CRITERION).index(scope), positions.get(scope, {}).get(scope_id, MANY), scope_id
 
-    return place_of
+    return sort_key
 
 
 def _compared_count(a: Side, b: Side, models: Sequence[ComparedModels]) -> int:
@@ -328,7 +374,100 @@ def _side_of(run: Run, connection: duckdb.DuckDBPyConnection) -> Side:
     return Side(
         row,
         rubric_from_body(canonical_body(run.rubric)),
-        asked_judge(run.judge, read_epoch(connection, run.judge)),
+        planned_run_judge(run.judge, read_epoch(connection, run.judge)),
         baseline=run.request.baseline,
         stopping=None if stopping is None else stopping.as_json(),
     )
+
+
+_WORDS = {"dominance"}
+_PAIR_FIGURES = tuple(field.name for field in fields(PairFigures))
+
+
+def _type_of(figure: str) -> pa.DataType:
+    """Type of a column: a count, a word, or a nullable number."""
+    if figure in _WORDS:
+        return pa.string()
+    return pa.int64() if figure in ("n", "pass_n") or figure.endswith("_count") else pa.float64()
+
+
+RUN_COMPARISON_SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("run_id", "baseline_run_id", "model", "checkpoint")),
+        *(pa.field(name, pa.string()) for name in ("baseline_model", "baseline_checkpoint", "scope", "scope_id")),
+        pa.field("category", pa.string()),
+        pa.field("is_own", pa.bool_()),
+        *(pa.field(name, _type_of(name)) for name in (*_PAIR_FIGURES, *COUNTS, *PASS_FIGURES, *SPREAD_FIGURES)),
+        *(pa.field(name, pa.string()) for name in ("conflict", "caution")),
+        *(pa.field(name, pa.float64()) for name in ("part", "uniform_part", *OPEN_FIGURES)),
+    ]
+)
+
+
+def comparison_table(models: Sequence[ModelComparison], baseline_run_id: str, run_id: str) -> pa.Table:
+    """Rows for the overall score, each category and each criterion of each pair of models, as the schema."""
+    rows = [
+        {"run_id": run_id, "baseline_run_id": baseline_run_id} | row for pair in models for row in _rows_of_pair(pair)
+    ]
+    return pa.Table.from_pylist(rows, schema=RUN_COMPARISON_SCHEMA)
+
+
+def compared_row(row: Row, penalties: Collection[str]) -> ComparedRow:
+    """Rebuild a row of a comparison from the table. penalties: ids of criteria with negative weights."""
+    passes = PassFigures(*(row[name] for name in PASS_FIGURES)) if row["pass_n"] is not None else None
+    spread = SpreadFigures(*(row[name] for name in SPREAD_FIGURES)) if row["sd_a"] is not None else None
+    left_open = OpenFigures(*(row[name] for name in OPEN_FIGURES)) if row["least_diff"] is not None else None
+    return ComparedRow(
+        model_name({"model": row["baseline_model"], "checkpoint": row["baseline_checkpoint"]}),
+        model_name(row),
+        row["scope"],
+        row["scope_id"] or "",
+        row["category"],
+        PairCounts(*(row[name] for name in COUNTS)),
+        PairFigures(*(row[name] for name in _PAIR_FIGURES)),
+        passes,
+        row["is_own"],
+        row["scope"] == CRITERION and row["scope_id"] in penalties,
+        spread,
+        open_figures=left_open,
+    )
+
+
+def _rows_of_pair(pair: ModelComparison) -> Iterator[dict[str, Any]]:
+    parts = _contributions(pair)
+    of_a, of_b = pair.groups
+    for row in pair.rows:
+        yield {
+            **{name: of_b[name] for name in ("model", "checkpoint")},
+            **{f"baseline_{name}": of_a[name] for name in ("model", "checkpoint")},
+            "scope": row.scope,
+            "scope_id": row.scope_id or None,
+            "category": row.category,
+            "is_own": row.is_own,
+            **asdict(row.figures),
+            **asdict(row.counts),
+            **({} if row.passes is None else asdict(row.passes)),
+            **({} if row.spread is None else asdict(row.spread)),
+            **({} if row.open_figures is None else asdict(row.open_figures)),
+            "conflict": row.conflict,
+            "caution": row.caution,
+            **parts.get((row.scope, row.scope_id), {}),
+        }
+
+
+def _contributions(pair: ModelComparison) -> Mapping[tuple[str, str], dict[str, float | None]]:
+    """Contribution of each criterion to the overall difference, and the remainder at the overall row, often 0.
+
+    Contributions and remainder add up to the overall difference.
+    """
+    if pair.explanation is None or not pair.explanation.parts:
+        return {}
+    parts = {part.criterion_id: part for part in pair.explanation.parts}
+    remainder = parts.pop(UNSCORED, None)
+    has_uniform = all(part.uniform_part is not None for part in parts.values())
+    left_over = {"part": 0.0, "uniform_part": 0.0 if has_uniform else None}
+    if remainder is not None:
+        left_over = {"part": remainder.part, "uniform_part": remainder.uniform_part}
+    return {(OVERALL, ""): left_over} | {
+        (CRITERION, name): {"part": part.part, "uniform_part": part.uniform_part} for name, part in parts.items()
+    }

@@ -1,28 +1,32 @@
-"""Sentences about a comparison, for the terminal and the report."""
+"""Sentences about a comparison, and columns of its tables and of those of a judge's noise, for the terminal and the
+report.
+"""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import nan
+from operator import attrgetter
 
-from gradebook.rubrics.model.counts import counted
-from gradebook.rubrics.statistics.chance import Chance, is_significant
 from gradebook.rubrics.statistics.comparison import CorrectedFigures, PassFigures, WinFigures
-from gradebook.rubrics.statistics.intervals import LEVEL
-from gradebook.rubrics.statistics.paired import adjust_step_down
-from gradebook.rubrics.statistics.power import Margin, detectable_effect
-from gradebook.rubrics.statistics.rare_values import unseen_share
-from gradebook.rubrics.statistics.rule_parser import RELEASE_MARGIN, RELEASE_RULE
-from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL
-from gradebook.rubrics.statistics.spread import SpreadFigures
-from gradebook.tasks.agreement.preferences import EQUAL
-from gradebook.tasks.comparing.figures import ComparedRow, worst_first
-from gradebook.tasks.system.number_format import (
+from gradebook.rubrics.statistics.distributions import SpreadFigures
+from gradebook.rubrics.statistics.intervals import LEVEL, unseen_share
+from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL, RELEASE_MARGIN, RELEASE_RULE
+from gradebook.rubrics.statistics.significance import Chance, adjust_step_down, is_significant
+from gradebook.rubrics.text.tables import Cells, Table, table_from, table_of
+from gradebook.rubrics.text.wording import (
+    counted,
     difference_interval_words,
     interval_words,
     p_relation,
+    p_words,
+    price_words,
     rate_words,
     score_words,
     signed_words,
+    sqrt_words,
 )
+from gradebook.tasks.agreement.preferences import EQUAL
+from gradebook.tasks.comparing.decision_study import Components, DecisionStudy, Option
+from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 
 MOST_NAMED = 6
 WORSE, BETTER, NO_CHANGE = "worse", "better", "no"
@@ -68,8 +72,8 @@ def unchanged_sentence(rows: Sequence[ComparedRow]) -> str:
     if all(row.is_unchanged for row in rows):
         pairs = counted(max(row.figures.n + row.counts.unscored_count for row in rows), "pair")
         return f"No output changed: A and B have the same outputs with the same verdicts in {pairs}{unknown}."
-    if any(row.outcome is Chance.UNKNOWN and row.is_left_open for row in rows):
-        return f"Missing scores leave open what changed: {_left_open_words(rows)}."
+    if left_open := _left_open_words(rows):
+        return f"Missing scores leave open what changed: {left_open}."
     if is_paired and not any(row.figures.better_count + row.figures.worse_count for row in rows):
         return f"{_no_change_words(rows)}{unknown}."
     if all(row.chance is None for row in rows):
@@ -80,8 +84,10 @@ def unchanged_sentence(rows: Sequence[ComparedRow]) -> str:
 
 def _left_open_words(rows: Sequence[ComparedRow]) -> str:
     """Differences that are beyond chance only if the pairs without a score are left out."""
-    found = [row for row in worst_first(rows) if row.outcome is Chance.UNKNOWN and row.is_left_open]
-    return _first_of([f"{row_name(row)} {signed_words(row.figures.mean_diff)} without them" for row in found])
+    open_rows = [
+        row for row in worst_first(rows) if row.outcome is Chance.UNKNOWN and row.is_left_open and row.figures.n
+    ]
+    return _first_of([f"{row_name(row)} {signed_words(row.figures.mean_diff)} without them" for row in open_rows])
 
 
 def _no_change_words(rows: Sequence[ComparedRow]) -> str:
@@ -104,23 +110,23 @@ def pair_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
 
 
 def left_out_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
-    """Remarks on rows whose means leave out pairs, or scores: how many, on which side, and what that leaves open."""
+    """Remarks on rows whose means leave out pairs, or scores: counts by side, and bounds of the difference."""
     remarks = ((row.name, _left_out_words(row)) for row in rows if row.counts.unscored_count or row.open_figures)
-    yield from each_once(remarks)
+    yield from merge_equal_remarks(remarks)
 
 
 def _left_out_words(row: ComparedRow) -> str:
     pair_count = row.figures.n + row.counts.unscored_count
-    words = f"{row.figures.n:,} of {pair_count:,} pairs have both scores."
+    sentence = f"{row.figures.n:,} of {pair_count:,} pairs have both scores."
     if not row.is_paired:
-        words = f"{row.figures.n:,} of {counted(pair_count, 'output')} have a score."
+        sentence = f"{row.figures.n:,} of {counted(pair_count, 'output')} have a score."
     ends = row.open_figures
     if ends is None:
-        return words
+        return sentence
     score = "a score" if row.counts.unscored_count else "a part of the score"
     lacking = f"{row.counts.missing_a_count:,} lack {score} in A and {row.counts.missing_b_count:,} in B"
     between = f"B - A is between {signed_words(ends.least_diff)} and {signed_words(ends.most_diff)}"
-    return f"{words} {lacking}: {between}, whatever the missing scores are."
+    return f"{sentence} {lacking}: {between}, whatever the missing scores are."
 
 
 def imbalance_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
@@ -170,16 +176,16 @@ def case_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
 
 def caution_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
     """Remarks on rows whose mean and win count disagree, and on rough figures: a remark on several rows once."""
-    remarks = ((row.name, words) for row in rows for words in (row.conflict, row.caution) if words)
-    yield from (f"{words}." for words in each_once(remarks))
+    remarks = ((row.name, remark) for row in rows for remark in (row.conflict, row.caution) if remark)
+    yield from (f"{remark}." for remark in merge_equal_remarks(remarks))
 
 
-def each_once(remarks: Iterable[tuple[str, str]]) -> Iterator[str]:
+def merge_equal_remarks(remarks: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Remarks on named things, in order; a remark on several of them once. remarks: name and remark."""
     names: dict[str, list[str]] = {}
-    for name, words in remarks:
-        names.setdefault(words, []).append(name)
-    yield from (f"{', '.join(found)}: {words}" for words, found in names.items())
+    for name, remark in remarks:
+        names.setdefault(remark, []).append(name)
+    yield from (f"{', '.join(remark_names)}: {remark}" for remark, remark_names in names.items())
 
 
 def outcome_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
@@ -207,31 +213,31 @@ def outcome_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
 
 def spread_sentence(spread: SpreadFigures, case_count: int) -> str:
     """Sentence on the side that is steadier beyond chance, by the standard deviations of the overall scores."""
-    words = {Chance.ABOVE: "A is steadier", Chance.BELOW: "B is steadier"}.get(spread.outcome)
+    steadier = {Chance.ABOVE: "A is steadier", Chance.BELOW: "B is steadier"}.get(spread.outcome)
     interval = interval_words(spread.sd_ratio_low, spread.sd_ratio_high)
     return (
-        f"{words or 'Neither is steadier beyond chance'}: SD {spread.sd_a:.3f} in A, {spread.sd_b:.3f} in B; ratio "
+        f"{steadier or 'Neither is steadier beyond chance'}: SD {spread.sd_a:.3f} in A, {spread.sd_b:.3f} in B; ratio "
         f"{score_words(spread.sd_ratio)}, 95% interval {interval} over {counted(case_count, 'case')}."
     )
 
 
-def win_sentence(found: WinFigures) -> str:
+def win_sentence(wins: WinFigures) -> str:
     """Wins, losses and ties of B, pair by pair."""
-    ties = f" up to {found.tie_margin:.3f}, the judge's noise" if found.tie_margin > EQUAL else ""
-    interval = interval_words(found.win_rate_low, found.win_rate_high, rate_words)
+    ties = f" up to {wins.tie_margin:.3f}, the judge's noise" if wins.tie_margin > EQUAL else ""
+    interval = interval_words(wins.win_rate_low, wins.win_rate_high, rate_words)
     return (
-        f"B wins {found.win_count:,}, loses {found.loss_count:,} and ties{ties} {found.tie_count:,}: win rate, ties "
-        f"as half, is {rate_words(found.win_rate)} ({interval})."
+        f"B wins {wins.win_count:,}, loses {wins.loss_count:,} and ties{ties} {wins.tie_count:,}: win rate, ties "
+        f"as half, is {rate_words(wins.win_rate)} ({interval})."
     )
 
 
-def corrected_sentence(found: CorrectedFigures) -> str:
+def corrected_sentence(corrected: CorrectedFigures) -> str:
     """Overall difference corrected by people's ratings, or why there is none."""
-    if found.corrected_diff is None:
-        return f"No difference corrected by ratings: {found.corrected_reason}."
-    interval = difference_interval_words(found.corrected_diff_low, found.corrected_diff_high)
-    known = f"95% interval {interval}" if found.corrected_reason is None else found.corrected_reason
-    return f"Corrected by people's ratings, B - A is {signed_words(found.corrected_diff)} overall ({known})."
+    if corrected.corrected_diff is None:
+        return f"No difference corrected by ratings: {corrected.corrected_reason}."
+    interval = difference_interval_words(corrected.corrected_diff_low, corrected.corrected_diff_high)
+    basis = f"95% interval {interval}" if corrected.corrected_reason is None else corrected.corrected_reason
+    return f"Corrected by people's ratings, B - A is {signed_words(corrected.corrected_diff)} overall ({basis})."
 
 
 def pass_sentence(passes: PassFigures) -> str:
@@ -270,25 +276,99 @@ def release_sentence(row: ComparedRow) -> str:
             )
     if low > -RELEASE_MARGIN:
         return f"{rule}, is met: the 95% interval begins at {low:+.3f}."
-    words = f"{rule}, is not met: the 95% interval begins at {low:+.3f}."
-    if figures.detectable_diff is None:
-        return words
-    sd = figures.detectable_diff / detectable_effect(1.0, n)  # of a case's difference
-    margin = Margin(RELEASE_MARGIN)
-    needed, power = margin.needed_n(0.0, sd), margin.power_of(0.0, sd, n)
-    more = "" if needed is None else f", and four times in five with {needed:,}"
-    return f"{words} An equal model meets it in {rate_words(power)} of comparisons with {counted(n, 'case')}{more}."
+    sentence = f"{rule}, is not met: the 95% interval begins at {low:+.3f}."
+    if figures.release_power is None:
+        return sentence
+    share = f"{figures.release_power:.0%}"
+    return f"{sentence} An equal model meets it in about {share} of comparisons with {counted(n, 'case')} like these."
 
 
 def _beyond_chance(word: str, rows: Sequence[ComparedRow]) -> str | None:
     """Rows with their differences, cut to `MOST_NAMED`; without categories whose criteria are listed."""
     categories = {row.category for row in rows}
-    named = [row for row in rows if row.scope != CATEGORY or row.scope_id not in categories]
-    words = [f"{row_name(row)} {signed_words(row.figures.mean_diff)}" for row in named]
-    return f"{word} beyond chance: {_first_of(words)}." if named else None
+    listed = [row for row in rows if row.scope != CATEGORY or row.scope_id not in categories]
+    changes = [f"{row_name(row)} {signed_words(row.figures.mean_diff)}" for row in listed]
+    return f"{word} beyond chance: {_first_of(changes)}." if listed else None
 
 
 def _first_of(words: Sequence[str]) -> str:
     """The first `MOST_NAMED` words, and how many more there are."""
     more = len(words) - MOST_NAMED
     return f"{', '.join(words[:MOST_NAMED])}{f' and {more:,} more' if more > 0 else ''}"
+
+
+def _p_cell(name: str) -> Callable[[ComparedRow], str]:
+    return lambda row: p_words(attrgetter(name)(row))
+
+
+def _count_cell(name: str) -> Callable[[ComparedRow], str]:
+    count_of = attrgetter(name)
+    return lambda row: f"{count_of(row):,}" if row.is_paired else "–"
+
+
+COMPARED: Cells[ComparedRow] = {
+    "a": lambda row: score_words(row.figures.mean_a),
+    "b": lambda row: score_words(row.figures.mean_b),
+    "b - a": lambda row: signed_words(row.figures.mean_diff),
+    "95% interval": lambda row: difference_interval_words(row.figures.diff_low, row.figures.diff_high),
+    "p (mean)": _p_cell("figures.p"),
+    "p (t)": _p_cell("figures.p"),
+    "p (wilcoxon)": _p_cell("figures.p_wilcoxon"),
+    "p adjusted": _p_cell("chance"),
+    "better": _count_cell("figures.better_count"),
+    "rose": _count_cell("figures.better_count"),
+    "worse": _count_cell("figures.worse_count"),
+    "fell": _count_cell("figures.worse_count"),
+    "tied": _count_cell("figures.tied_count"),
+    "pairs": _count_cell("figures.n"),
+    "unscored": _count_cell("counts.unscored_count"),
+    "alone": _count_cell("counts.unpaired_count"),
+    "effect size": lambda row: signed_words(row.figures.effect_size, 2),
+    "bootstrap": lambda row: difference_interval_words(row.figures.boot_low, row.figures.boot_high),
+    "detectable": lambda row: _detectable_words(row.figures.detectable_diff),
+}
+
+
+def _detectable_words(difference: float | None) -> str:
+    """Smallest difference that would be found; above 1 no difference would."""
+    return "none" if (difference or 0) > 1 else score_words(difference)
+
+
+def component_table(study: DecisionStudy) -> Table:
+    """Table of the standard deviations of scores by source."""
+    sources = tuple(dict.fromkeys(source for component in study.components for source in component.variances))
+    numbers = (*(source.replace("_", " ").capitalize() for source in sources), "Scores")
+    rows = (
+        (
+            component.model,
+            _score_name(component),
+            *(sqrt_words(component.variances.get(name)) for name in sources),
+            f"{component.n:,}",
+        )
+        for component in study.components
+    )
+    return table_of("Standard deviation by source", ("Model", "Score"), numbers, rows)
+
+
+def _score_name(component: Components) -> str:
+    name = "overall" if component.scope == OVERALL else component.scope_id
+    return f"{name} (people)" if component.kind == "rater" else name
+
+
+def option_table(study: DecisionStudy) -> Table:
+    """Table of designs with more cases, samples or replies, and their expected standard errors."""
+    caption = "What more would gain: standard error of the mean overall score"
+    return table_from(caption, {"Model": lambda option: option.model, "More": _more_words}, _OPTION, study.options)
+
+
+def _more_words(option: Option) -> str:
+    return option.more or "this run"
+
+
+_OPTION: Cells[Option] = {
+    "Cases": lambda option: f"{option.case_count:,.4g}",
+    "Samples": lambda option: f"{option.sample_count:,.4g}",
+    "Replicates": lambda option: f"{option.replicate_count:,.4g}",
+    "Standard error": lambda option: f"{option.standard_error:.4f}",
+    "Price": lambda option: "–" if option.cost_usd is None else price_words(option.cost_usd),
+}

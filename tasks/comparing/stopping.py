@@ -1,16 +1,15 @@
-"""Sequential stopping of a run as stored in its folder: the plan of the looks, and what the last one found."""
+"""Sequential stopping of a run as stored in its folder: plan of the interim analyses, and outcome of the last one."""
 
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.series import REFERENCE_ALPHA
-from gradebook.tasks.comparing.model_pairs import Groups
+from gradebook.rubrics.text.wording import counted, difference_interval_words, signed_words
+from gradebook.tasks.comparing.sides import Groups
 from gradebook.tasks.lake.rows import Row, model_name, pair_name
 from gradebook.tasks.system.files import write_text
-from gradebook.tasks.system.number_format import difference_interval_words, signed_words
 from gradebook.tasks.workspace.folder import RunFolder
 
 Decision = Literal["worse", "better", "not worse", "undecided"]
@@ -41,11 +40,11 @@ class PlannedPair:
 
 @dataclass(frozen=True, slots=True)
 class StopPlan:
-    """Looks of a run. baseline_run_id: None where nothing can stop the run, for the given reason.
+    """Interim analyses of a run. baseline_run_id: None where nothing can stop the run, for the given reason.
 
-    seed: of the order of the cases. alpha: of all looks together. margin: of `not_worse_by`, 0 without it. ends: first
-    position of the order after each look; case_counts: cases up to there. block_counts: shards of each block; there is
-    one more block than looks if the baseline lacks some cases, which then come last.
+    seed: of the order of the cases. alpha: of all analyses together. margin: of `not_worse_by`, 0 without it. ends:
+    first position of the order after each analysis; case_counts: cases up to there. block_counts: shards of each
+    block; there is one more block than analyses if the baseline lacks some cases, which then come last.
     """
 
     rule: str
@@ -62,10 +61,11 @@ class StopPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class PairLook:
-    """Comparison of a pair of models at the last look. low, high: interval of mean_diff that holds at every look.
+class PairAnalysis:
+    """Comparison of a pair of models at the last interim analysis.
 
-    decided_at: number of the look that decided, from 1. n: pairs compared. level: of the test at the last look.
+    low, high: interval of mean_diff that holds at every analysis. decided_at: number of the analysis that
+    decided, from 1. n: pairs compared. level: of the test at the last one.
     """
 
     pair: str
@@ -80,7 +80,7 @@ class PairLook:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """Outcome of the last look. judged_count: cases that are judged. look: its number, from 1."""
+    """Outcome of the last interim analysis. judged_count: cases that are judged. look: its number, from 1."""
 
     rule: str
     seed: int
@@ -90,7 +90,7 @@ class Stopping:
     judged_count: int
     look: int
     look_count: int
-    pairs: tuple[PairLook, ...]
+    pairs: tuple[PairAnalysis, ...]
 
     @property
     def is_decided(self) -> bool:
@@ -110,45 +110,48 @@ class Stopping:
     @property
     def brief(self) -> str:
         """Outcome in a few words: stopped after 120 of 400 cases: worse."""
-        found = [f"{f'{each.pair} ' if len(self.pairs) > 1 else ''}{self._decision_words(each)}" for each in self.pairs]
+        decisions = [
+            f"{f'{analysis.pair} ' if len(self.pairs) > 1 else ''}{self._decision_words(analysis)}"
+            for analysis in self.pairs
+        ]
         if self.stopped_at is None:
-            return f"--stop {self.rule} judged all {counted(self.case_count, 'case')}: {'; '.join(found)}"
-        return f"stopped after {self.judged_count:,} of {counted(self.case_count, 'case')}: {'; '.join(found)}"
+            return f"--stop {self.rule} judged all {counted(self.case_count, 'case')}: {'; '.join(decisions)}"
+        return f"stopped after {self.judged_count:,} of {counted(self.case_count, 'case')}: {'; '.join(decisions)}"
 
     @property
     def sentence(self) -> str:
         """Outcome with its figures."""
-        whose = "of the whole suite" if self.rule == "suite" else "which allows for every look"
-        found = [
-            f"{f'{each.pair} ' if len(self.pairs) > 1 else ''}{signed_words(each.mean_diff)} overall, 95% interval "
-            f"{difference_interval_words(each.low, each.high)} {whose}"
-            for each in self.pairs
+        scope = "of the whole suite" if self.rule == "suite" else "which allows for every look"
+        figures = [
+            f"{f'{analysis.pair} ' if len(self.pairs) > 1 else ''}{signed_words(analysis.mean_diff)} overall, "
+            f"95% interval {difference_interval_words(analysis.low, analysis.high)} {scope}"
+            for analysis in self.pairs
         ]
-        return f"{self.brief} ({'; '.join(found)})"
+        return f"{self.brief} ({'; '.join(figures)})"
 
     def as_json(self) -> dict[str, object]:
         """Part of `runs.settings`."""
-        found = {"stopped_at": self.stopped_at, "factor": self.factor, "brief": self.brief, "sentence": self.sentence}
-        return asdict(self) | found
+        outcome = {"stopped_at": self.stopped_at, "factor": self.factor, "brief": self.brief, "sentence": self.sentence}
+        return asdict(self) | outcome
 
-    def _decision_words(self, pair: PairLook) -> str:
-        words: str = pair.decision
+    def _decision_words(self, pair: PairAnalysis) -> str:
+        decision: str = pair.decision
         if self.margin and pair.decision in ("worse", "not worse"):
-            words += f" by {self.margin:g}" if pair.decision == "not worse" else f" by more than {self.margin:g}"
-        is_of_suite = self.rule == "suite" and words != "undecided"
-        return f"{words} on these {counted(self.case_count, 'case')}" if is_of_suite else words
+            decision += f" by {self.margin:g}" if pair.decision == "not worse" else f" by more than {self.margin:g}"
+        is_of_suite = self.rule == "suite" and decision != "undecided"
+        return f"{decision} on these {counted(self.case_count, 'case')}" if is_of_suite else decision
 
 
-def store_stopping(folder: RunFolder, found: Stopping) -> None:
-    write_text(folder.stopping_file, json.dumps(asdict(found)))
+def store_stopping(folder: RunFolder, stopping: Stopping) -> None:
+    write_text(folder.stopping_file, json.dumps(asdict(stopping)))
 
 
 def stored_stopping(folder: RunFolder) -> Stopping | None:
-    """Outcome of the last look; None without one."""
+    """Outcome of the last interim analysis; None without one."""
     if not folder.stopping_file.exists():
         return None
     stored = json.loads(folder.stopping_file.read_text(encoding="utf-8"))
-    return Stopping(**stored | {"pairs": tuple(PairLook(**pair) for pair in stored["pairs"])})
+    return Stopping(**stored | {"pairs": tuple(PairAnalysis(**pair) for pair in stored["pairs"])})
 
 
 def stopped_words(run: Row) -> str | None:
@@ -159,7 +162,7 @@ def stopped_words(run: Row) -> str | None:
 
 
 def stopped_by_suite(run: Row) -> bool:
-    """Whether a published run stopped as the result of its own suite was known, whatever new cases would show."""
+    """Whether a published run stopped because the result on its own suite was known; new cases may differ."""
     return run.get("stopped_at") is not None and json.loads(run["settings"])["stopping"]["rule"] == "suite"
 
 
@@ -168,7 +171,7 @@ def store_plan(folder: RunFolder, plan: StopPlan) -> None:
 
 
 def stored_plan(folder: RunFolder) -> StopPlan | None:
-    """Plan of the looks; None before it is made."""
+    """Plan of the interim analyses; None before it is made."""
     if not _plan_file(folder).exists():
         return None
     stored = json.loads(_plan_file(folder).read_text(encoding="utf-8"))

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gradebook.rubrics.model.counts import counted
-from gradebook.rubrics.statistics.chance import Chance
+from gradebook.rubrics.statistics.release import Ship
 from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL
+from gradebook.rubrics.statistics.significance import Chance
+from gradebook.rubrics.text.wording import counted, difference_interval_words, p_relation, signed_words
 from gradebook.tasks.comparing.compare import Comparison
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 from gradebook.tasks.comparing.sentences import (
@@ -17,10 +18,10 @@ from gradebook.tasks.comparing.sentences import (
     unchanged_words,
 )
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.system.number_format import difference_interval_words, p_relation, signed_words
 from gradebook.tasks.system.shell import shell_line
 
 MOST_NAMED = 3
+MOST_REASONS = 2  # of a model
 MOST_PAIRS = 3
 
 
@@ -46,75 +47,141 @@ class NextStep:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelVerdict:
+    """Verdict on one model of a run. reasons: clauses, the strongest first; of a model that may ship, what shows it.
+
+    row: of run_scores. weakest: the counting criterion with the lowest mean, with that mean; None without one.
+    more_count: further cases that would decide an undecided one, if they are like the ones so far. dead: required
+    criteria that count, and of which no output of the model has a score.
+    """
+
+    model: str
+    outcome: Ship
+    reasons: tuple[str, ...]
+    row: Row
+    weakest: str | None = None
+    more_count: int | None = None
+    dead: tuple[str, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """The reasons as one clause, the first ones in full."""
+        more = len(self.reasons) - MOST_REASONS
+        clause = " and ".join(self.reasons[:MOST_REASONS])
+        clause += f", and {counted(more, 'other reason')}" if more > 0 else ""
+        if self.more_count is not None:
+            clause += f"; about {counted(self.more_count, 'more case')} like these would decide"
+        return clause
+
+    def as_json(self) -> dict[str, Any]:
+        figures = {name: self.row.get(name) for name in ("mean", "ci_low", "ci_high")}
+        verdict = {"model": self.model, "verdict": self.outcome.value, "reasons": list(self.reasons)}
+        return verdict | figures | {"weakest": self.weakest, "more_cases": self.more_count}
+
+
+@dataclass(frozen=True, slots=True)
 class RunVerdict:
-    """Verdict on a run or a comparison. sentence: one that a lead can act on; is_good: None if nothing decides."""
+    """Verdict on a run or a comparison. sentence: one that a lead can act on; is_good: None if nothing decides.
+
+    lines: the sentence in parts, for a first screen: what may ship and why, what changed, how far to trust the judge.
+    models: verdict on each, in the order of the scores.
+    """
 
     sentence: str
     is_good: bool | None
     facts: tuple[Fact, ...] = ()
     next_steps: tuple[NextStep, ...] = ()
+    lines: tuple[str, ...] = ()
+    models: tuple[ModelVerdict, ...] = ()
+
+    @property
+    def word(self) -> str:
+        """The verdict in one to four words, for a column of runs."""
+        return outcomes_word([model.outcome for model in self.models])
+
+    @property
+    def details(self) -> tuple[Fact, ...]:
+        """Facts that the lines do not state already."""
+        stated = self.lines or (self.sentence,)
+        return tuple(fact for fact in self.facts if not any(fact.sentence.rstrip(".") in line for line in stated))
 
     def as_json(self) -> dict[str, Any]:
         return {
             "sentence": self.sentence,
-            "facts": [{"topic": each.topic, "sentence": each.sentence} | each.figures for each in self.facts],
-            "next": [{"sentence": each.sentence, "command": each.command()} for each in self.next_steps],
+            "word": self.word,
+            "lines": list(self.lines),
+            "models": [model.as_json() for model in self.models],
+            "facts": [{"topic": fact.topic, "sentence": fact.sentence} | fact.figures for fact in self.facts],
+            "next": [{"sentence": next_step.sentence, "command": next_step.command()} for next_step in self.next_steps],
         }
 
 
-def comparison_verdict(found: Comparison) -> RunVerdict:
+def outcomes_word(outcomes: Sequence[Ship]) -> str:
+    """One word for the outcomes of all models of a run: their own, or how many may ship."""
+    if len(set(outcomes)) == 1:
+        return outcomes[0].value
+    return f"{outcomes.count(Ship.MAY):,} of {len(outcomes):,} may ship" if outcomes else Ship.NO_GATE.value
+
+
+def comparison_verdict(comparison: Comparison) -> RunVerdict:
     """Verdict on B against A, with the outcome of the gate if there is one."""
-    run_a, run_b = (str(run["run_id"]) for run in (found.run_a, found.run_b))
-    pairs = [(pair.name, pair.model_a, pair.model_b, pair.rows) for pair in found.models]
+    run_a, run_b = (str(run["run_id"]) for run in (comparison.run_a, comparison.run_b))
+    pairs = [(pair.name, pair.model_a, pair.model_b, pair.rows) for pair in comparison.models]
     facts = []
     for name, model_a, model_b, rows in pairs:
         a, b = (model_a, model_b) if run_a == run_b or model_a != model_b else (f"{model_a} in {run_a}", model_b)
         facts.append(change_fact(name, rows, b, a))
-    words = f"{found.judges}, which may be the whole difference; " if found.judges else ""
-    words += "" if all(row.is_paired for *_, rows in pairs for row in rows) else "over different cases, "
-    words += "; ".join(fact.sentence.rstrip(".") for fact in facts[:MOST_PAIRS]) or "No pair of models is compared"
-    words += f"; {counted(len(facts) - MOST_PAIRS, 'more pair')} below" if len(facts) > MOST_PAIRS else ""
-    if found.gate is not None:
-        words += f"; {found.gate.sentence}"
-    outcomes = {_outcome(rows) for *_, rows in pairs}
+    sentence = f"{comparison.judges}, which may be the whole difference; " if comparison.judges else ""
+    sentence += "" if all(row.is_paired for *_, rows in pairs for row in rows) else "over different cases, "
+    sentence += "; ".join(fact.sentence.rstrip(".") for fact in facts[:MOST_PAIRS]) or "No pair of models is compared"
+    sentence += f"; {counted(len(facts) - MOST_PAIRS, 'more pair')} below" if len(facts) > MOST_PAIRS else ""
+    if comparison.gate is not None:
+        sentence += f"; {comparison.gate.sentence}"
+    outcomes = {_overall_outcome(rows) for *_, rows in pairs}
     is_good = False if Chance.BELOW in outcomes else True if Chance.ABOVE in outcomes else None
-    if found.judges is not None:
+    if comparison.judges is not None:
         is_good = None  # the judge may be the whole difference
-    if found.gate is not None:
-        is_good = None if found.gate.is_undecided else not found.gate.is_failed
+    if comparison.gate is not None:
+        is_good = None if comparison.gate.is_undecided else not comparison.gate.is_failed
     facts += [fact for name, *_, rows in pairs for fact in missing_facts(name, rows)]
-    return RunVerdict(f"{words}.", is_good, tuple(facts), tuple(_next_steps(found, run_a, run_b)))
+    return RunVerdict(f"{sentence}.", is_good, tuple(facts), tuple(_next_steps(comparison, run_a, run_b)))
 
 
 def change_fact(name: str, rows: Sequence[ComparedRow], of_b: str, of_a: str) -> Fact:
     """How B differs from A beyond chance: overall, then the criteria that got worse or better."""
     overall = overall_row(rows)
-    outcome = _outcome(rows)
+    outcome = _overall_outcome(rows)
     changed = [row for row in worst_first(rows) if row.scope not in (OVERALL, CATEGORY) and row.outcome.is_beyond]
     worse = [row for row in changed if row.outcome is Chance.BELOW]
     better = [row for row in reversed(changed) if row.outcome is Chance.ABOVE]  # the largest first
     if overall is not None and outcome.is_beyond:
         figures = overall.figures
         interval = difference_interval_words(figures.diff_low, figures.diff_high)
-        way = "better" if outcome is Chance.ABOVE else "worse"
-        words = (
-            f"{of_b} is {way} than {of_a} beyond chance: {signed_words(figures.mean_diff)} overall "
+        direction = "better" if outcome is Chance.ABOVE else "worse"
+        sentence = (
+            f"{of_b} is {direction} than {of_a} beyond chance: {signed_words(figures.mean_diff)} overall "
             f"({interval}, p {p_relation(figures.p)})"
         )
     elif overall is None and changed:
-        words = f"{of_b} and {of_a} have no overall difference, as their rubrics differ"
+        sentence = f"{of_b} and {of_a} have no overall difference, as their rubrics differ"
     elif changed:
-        words = f"{of_b} does not differ from {of_a} overall beyond chance{_power(overall)}"
+        sentence = f"{of_b} does not differ from {of_a} overall beyond chance{_power_clause(overall)}"
     else:
-        words = f"{of_b} compared with {of_a}: {_uncapitalised(unchanged_sentence(rows)).rstrip('.')}"
-    words += "".join(f"; {way} on {_named(named)}" for way, named in (("worse", worse), ("better", better)) if named)
+        sentence = f"{of_b} compared with {of_a}: {_uncapitalised(unchanged_sentence(rows)).rstrip('.')}"
+    sentence += "".join(
+        f"; {direction} on {_list_rows(named)}" for direction, named in (("worse", worse), ("better", better)) if named
+    )
     same = None if overall is None else unchanged_words(overall)
-    words += "" if same is None else f"; {same}"
-    figures_of: Row = {"pair": name, "outcome": outcome.value, "worse": _ids(worse), "better": _ids(better)}
+    sentence += "" if same is None else f"; {same}"
+    figures_of: Row = {"pair": name, "outcome": outcome.value, "worse": _scope_ids(worse), "better": _scope_ids(better)}
     if overall is not None:
-        found = overall.figures
-        figures_of |= {"mean_diff": found.mean_diff, "p": found.p, "detectable_diff": found.detectable_diff}
-    return Fact("change", f"{words}.", figures_of)
+        overall_figures = overall.figures
+        figures_of |= {
+            "mean_diff": overall_figures.mean_diff,
+            "p": overall_figures.p,
+            "detectable_diff": overall_figures.detectable_diff,
+        }
+    return Fact("change", f"{sentence}.", figures_of)
 
 
 def missing_facts(name: str, rows: Sequence[ComparedRow]) -> Iterator[Fact]:
@@ -123,24 +190,24 @@ def missing_facts(name: str, rows: Sequence[ComparedRow]) -> Iterator[Fact]:
         yield Fact("missing", sentence, {"pair": name})
 
 
-def _outcome(rows: Sequence[ComparedRow]) -> Chance:
+def _overall_outcome(rows: Sequence[ComparedRow]) -> Chance:
     overall = overall_row(rows)
     return Chance.UNKNOWN if overall is None else overall.outcome
 
 
-def _power(overall: ComparedRow | None) -> str:
+def _power_clause(overall: ComparedRow | None) -> str:
     if overall is None or overall.figures.detectable_diff is None:
         return ""
     return f" (a true difference of {overall.figures.detectable_diff:.3f} would be found four times in five)"
 
 
-def _named(rows: Sequence[ComparedRow]) -> str:
-    words = [f"{row_name(row)} ({signed_words(row.figures.mean_diff)})" for row in rows[:MOST_NAMED]]
+def _list_rows(rows: Sequence[ComparedRow]) -> str:
+    changes = [f"{row_name(row)} ({signed_words(row.figures.mean_diff)})" for row in rows[:MOST_NAMED]]
     more = len(rows) - MOST_NAMED
-    return ", ".join(words) + (f" and {more:,} more" if more > 0 else "")
+    return ", ".join(changes) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _ids(rows: Sequence[ComparedRow]) -> list[str]:
+def _scope_ids(rows: Sequence[ComparedRow]) -> list[str]:
     return [row.scope_id for row in rows]
 
 
@@ -148,20 +215,20 @@ def _uncapitalised(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:]
 
 
-def _next_steps(found: Comparison, run_a: str, run_b: str) -> list[NextStep]:
-    lost = [case.case_id for pair in found.models if pair.explanation for case in pair.explanation.lost_most]
+def _next_steps(comparison: Comparison, run_a: str, run_b: str) -> list[NextStep]:
+    lost = [case.case_id for pair in comparison.models if pair.explanation for case in pair.explanation.lost_most]
     steps = []
-    rows = [row for pair in found.models for row in pair.rows]
+    rows = [row for pair in comparison.models for row in pair.rows]
     if not any(row.figures.n for row in rows):
-        models = [] if len(found.models) != 1 else [found.models[0].model_a, found.models[0].model_b]
+        models = [] if len(comparison.models) != 1 else [comparison.models[0].model_a, comparison.models[0].model_b]
         sides = ("--model-a", models[0], "--model-b", models[1]) if models else ()
         again = ("gradebook", "compare", run_a, *(() if run_a == run_b else (run_b,)), *sides, "--unpaired")
         is_possible = any(row.counts.unpaired_count for row in rows)
         return [NextStep("compare the means over different cases", again)] if is_possible else []
     if lost:
-        named = ", ".join(dict.fromkeys(lost[:MOST_NAMED]))
-        words = f"read the cases that lost most, such as the first ({named})"
-        steps.append(NextStep(words, ("gradebook", "why", run_b, lost[0])))
+        cases = ", ".join(dict.fromkeys(lost[:MOST_NAMED]))
+        sentence = f"read the cases that lost most, such as the first ({cases})"
+        steps.append(NextStep(sentence, ("gradebook", "why", run_b, lost[0])))
     against = () if run_a == run_b else ("--against", run_a)
     steps.append(NextStep("read both answers to each case side by side", ("gradebook", "report", run_b, *against)))
     return steps

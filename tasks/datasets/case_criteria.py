@@ -18,7 +18,7 @@ from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
 
 OwnScores = dict[tuple[str, str, str], dict[str, float]]
-CASE_CRITERIA = "(own)"  # stands in for a criterion's id in names of folders and tasks; real ids have no brackets
+CASE_CRITERIA = "(own)"  # replaces a criterion's id in names of folders and tasks; real ids have no brackets
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def write_case_criteria(folder: RunFolder, shards: tuple[str, ...]) -> OwnCount:
 
 
 def count_case_criteria(folder: RunFolder) -> OwnCount:
-    """Count the criteria that the rows of a run bring along, as `write_case_criteria` left them."""
+    """Count the per-case criteria that `write_case_criteria` wrote."""
     output_count, methods = 0, Counter[str]()
     for file in case_criteria_files(folder):
         written = pq.read_table(file, columns=["row_index", "method"])
@@ -103,7 +103,7 @@ def own_level_scores(
 
 
 def judged_names(rubric: Rubric) -> list[str]:
-    """Criteria whose plan files have questions for a level: the rubric's judged ones, then the per-case ones as one."""
+    """Names of plan files with questions for a level: the judged criteria, then one for all per-case criteria."""
     return [*(criterion.id for criterion in rubric.judged_criteria), CASE_CRITERIA]
 
 

@@ -46,9 +46,9 @@ class _MeasuredStream(io.RawIOBase):
         self._unpacked += count
         packed = self._packed.tell()
         if self._unpacked > max(FREE_BYTES, MOST_RATIO * packed):
-            found = f"found {packed:,} packed bytes that stand for more than {self._unpacked - 1:,}"
+            actual = f"found {packed:,} packed bytes that stand for more than {self._unpacked - 1:,}"
             expected = f"expected at most {MOST_RATIO} times as many; if it is meant so, give the file unpacked"
-            raise OutputsError((Fault(str(self._path), None, f"{found}, {expected}"),))
+            raise OutputsError((Fault(str(self._path), None, f"{actual}, {expected}"),))
         return count
 
     def close(self) -> None:
@@ -57,7 +57,7 @@ class _MeasuredStream(io.RawIOBase):
         super().close()
 
 
-def open_unpacked(path: Path, compression: Literal["gzip", "zstd"] | None) -> IO[bytes]:
+def open_decompressed(path: Path, compression: Literal["gzip", "zstd"] | None) -> IO[bytes]:
     """Open a file as a decompressed stream. Reading raises `OutputsError` if its compression ratio is too high.
 
     Raises `OSError` for a FIFO or a device, which may have no end.
@@ -73,7 +73,7 @@ def value_fault(text: bytes, most: int = MOST_VALUES) -> str | None:
     """Fault of JSON or CSV text with more values than `most`; None if there is none. Bounds the objects made of it."""
     if len(text) <= most or sum(text.count(mark) for mark in _VALUE_MARKS) <= most:
         return None
-    marks = (1 for found in _MARK.finditer(text) if found[0][:1] != b'"')
+    marks = (1 for match in _MARK.finditer(text) if match[0][:1] != b'"')
     return f"found more than {most:,} values, expected fewer" if sum(islice(marks, most + 1)) > most else None
 
 
@@ -90,12 +90,12 @@ def batch_rows(path: Path, metadata: pq.FileMetaData) -> int:
     """
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
     sizes = [(group.num_rows, max(group.total_byte_size, VALUE_BYTES * _value_count(group))) for group in groups]
-    _refuse_too_much(path, sum(size for _, size in sizes))
+    _refuse_oversized(path, sum(size for _, size in sizes))
     widest = max((size / max(row_count, 1) for row_count, size in sizes), default=0)
     return max(1, min(8192, int(BATCH_BYTES // max(widest, 1))))
 
 
-def written_out(path: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+def decoded_rows(path: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
     """Rows of batches with dictionary-encoded texts, decoded a few megabytes at a time.
 
     Raises `OutputsError` if a row, or all rows together, are too large for the file's size.
@@ -104,15 +104,17 @@ def written_out(path: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[
     for batch in batches:
         for piece, size in _pieces(path, batch):
             byte_count += size
-            _refuse_too_much(path, byte_count)
-            yield from _decoded(piece).to_pylist()
+            _refuse_oversized(path, byte_count)
+            yield from _decode_texts(piece).to_pylist()
 
 
-def _refuse_too_much(path: Path, byte_count: int) -> None:
+def _refuse_oversized(path: Path, byte_count: int) -> None:
     packed = path.stat().st_size
     if byte_count > max(FREE_BYTES, MOST_PARQUET_RATIO * packed):
-        found = f"found a Parquet file of {packed:,} bytes whose rows take {byte_count:,} and more"
-        raise OutputsError((Fault(str(path), None, f"{found}, expected at most {MOST_PARQUET_RATIO:,} times as many"),))
+        actual = f"found a Parquet file of {packed:,} bytes whose rows take {byte_count:,} and more"
+        raise OutputsError(
+            (Fault(str(path), None, f"{actual}, expected at most {MOST_PARQUET_RATIO:,} times as many"),)
+        )
 
 
 def _value_count(group: pq.RowGroupMetaData) -> int:
@@ -146,12 +148,12 @@ def _dense_bytes(values: pa.Array) -> int:
     if pa.types.is_map(values.type):
         entries = values.slice(0)
         first, last = entries.offsets[0].as_py(), entries.offsets[len(entries)].as_py()
-        parts = [part.slice(first, last - first) for part in (values.keys, values.items)]
-        return sum(_dense_bytes(part) + OBJECT_BYTES * len(part) for part in parts)
+        columns = [part.slice(first, last - first) for part in (values.keys, values.items)]
+        return sum(_dense_bytes(part) + OBJECT_BYTES * len(part) for part in columns)
     return int(values.nbytes)
 
 
-def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _decode_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Batch with its text columns decoded; texts within lists and structs stay dictionaries."""
     columns = [
         column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns

@@ -3,21 +3,23 @@
 import glob
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
 
-from gradebook.rubrics.model.columns import column_faults, map_faults
-from gradebook.rubrics.model.errors import MOST_FAULTS, Fault, OutputsError
-from gradebook.rubrics.model.outputs import REQUIRED_COLUMNS
-from gradebook.tasks.datasets.conversations import split_conversation
-from gradebook.tasks.datasets.file_formats import Encoding, RawRow, encoding_of, read_format
-from gradebook.tasks.datasets.json_texts import Notes
+from gradebook.rubrics.importers.guessing import guess_format
+from gradebook.rubrics.model.errors import MOST_FAULTS, Fault, OutputsError, RubricError
+from gradebook.rubrics.model.outputs import REQUIRED_COLUMNS, column_faults, map_faults
+from gradebook.rubrics.text.wording import counted
+from gradebook.tasks.datasets.file_formats import Encoding, Notes, RawRow, encoding_of, read_format
+from gradebook.tasks.datasets.row_parser import split_conversation
+from gradebook.tasks.datasets.traces import CHAT
 from gradebook.tasks.datasets.traces.formats import files_of_subagents, read_traces
-from gradebook.tasks.datasets.traces.names import CHAT
 
-_SUFFIXES = ".jsonl, .ndjson, .csv, .tsv or .parquet, alone or with .gz or .zst, or .eval"
+_MOST_GUESSED = 64 * 2**20  # characters of a file that may be one to import
+_SUFFIXES = ".jsonl, .ndjson, .csv, .tsv or .parquet, alone or with .gz or .zst, .eval or .traj"
 # `.json` must be named explicitly: in a folder it is more often a settings file than outputs.
 _FOLDER_SUFFIXES = (
     *(
@@ -26,6 +28,8 @@ _FOLDER_SUFFIXES = (
         for compression in ("", ".gz", ".zst")
     ),
     ".eval",
+    ".traj",
+    ".traj.json",
 )
 
 
@@ -71,19 +75,37 @@ def _folder_files(folder: Path) -> tuple[Path, ...]:
     if not files:
         message = f"found a folder without outputs, expected files that end in {_SUFFIXES}"
         hint = f"for folders inside it, give a glob such as '{folder}/**/*.jsonl'"
+        if any(_is_left_out(name) for name in names):
+            hint = f"for its .json files, which may be settings, give the glob '{folder}/*.json'"
         raise OutputsError((Fault(str(folder), None, f"{message}; {hint}"),))
     _refuse_links_out(folder, files)
     return files
 
 
+def left_out_note(outputs: str) -> str | None:
+    """Sentence about the `.json` files that a folder has besides its outputs; None if there are none."""
+    try:
+        names = sorted(file.name for file in Path(outputs).iterdir() if file.is_file() and _is_left_out(file.name))
+    except (OSError, ValueError):  # no folder, or an impossible name
+        return None
+    if not names:
+        return None
+    more = f" and {counted(len(names) - 1, 'other file', 'other files')}" if len(names) > 1 else ""
+    return f"{names[0]}{more} not read: a folder's .json files may be settings; name them, or give '{outputs}/*.json*'"
+
+
+def _is_left_out(name: str) -> bool:
+    return name.lower().endswith((".json", ".json.gz", ".json.zst")) and name[0] != "."
+
+
 def _refuse_links_out(folder: Path, files: Iterable[Path]) -> None:
     """Raise `OutputsError` for links to files outside the folder, which its author may not be allowed to read."""
     root = os.path.realpath(folder)
-    places = {file: os.path.realpath(file) for file in files}
+    real_paths = {file: os.path.realpath(file) for file in files}
     faults = tuple(
-        Fault(str(file), None, f"found a link out of the folder to {place}, expected a file in it, or its own name")
-        for file, place in places.items()
-        if os.path.commonpath([root, place]) != root
+        Fault(str(file), None, f"found a link out of the folder to {real_path}, expected a file in it, or its own name")
+        for file, real_path in real_paths.items()
+        if os.path.commonpath([root, real_path]) != root
     )
     if faults:
         raise OutputsError(faults)
@@ -104,8 +126,8 @@ def _name_fault(file: Path) -> Fault | None:
 
 
 def _unknown_suffix(file: Path) -> Fault:
-    found = f"found the suffix {file.suffix}" if file.suffix else "found no suffix"
-    return Fault(str(file), None, f"{found}, expected {_SUFFIXES}")
+    actual = f"found the suffix {file.suffix}" if file.suffix else "found no suffix"
+    return Fault(str(file), None, f"{actual}, expected {_SUFFIXES}")
 
 
 def digest_files(files: Sequence[Path]) -> str:
@@ -113,14 +135,14 @@ def digest_files(files: Sequence[Path]) -> str:
 
     Measured on 514 MB: SHA-256 0.25 s, BLAKE2b 0.36 s; processors have instructions for SHA-256 only.
     """
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in files:
         try:
             with path.open("rb") as file:
-                whole.update(hashlib.file_digest(file, "sha256").digest())
+                digest.update(hashlib.file_digest(file, "sha256").digest())
         except OSError as error:
             raise _unreadable(path, error) from error
-    return whole.hexdigest()
+    return digest.hexdigest()
 
 
 def read_rows(
@@ -149,12 +171,13 @@ def read_rows(
     json_lines = [path for path, encoding in encodings.items() if encoding.format == "jsonl"]
     columns: dict[str, None] = {}  # of the JSON Lines so far, in order of appearance
     has_outputs = "output" in required
+    samples: Counter[tuple[str, ...]] = Counter()  # of traces, which bring no number of their own
     subagents = files_of_subagents(encodings) if has_outputs and not is_chat else {}
     for path, encoding in encodings.items():
-        if any(path in others for others in subagents.values()):
+        if any(path in session_files for session_files in subagents.values()):
             continue  # read with their session
         if has_outputs and not is_chat and encoding.format in ("jsonl", "eval"):
-            traces = read_traces(path, encoding, trace_format, model, notes, subagents.get(path, {}))
+            traces = read_traces(path, encoding, trace_format, model, notes, subagents.get(path, {}), samples)
             if traces is not None:
                 yield from traces
                 continue
@@ -165,7 +188,18 @@ def read_rows(
             rows = (split_conversation(row, column_map, is_run=is_chat) for row in rows)
         yield from _note_columns(rows, columns) if encoding.format == "jsonl" else rows
     if columns and (faults := column_faults(str(json_lines[0]), None, columns, column_map, required)):
-        raise OutputsError(faults)
+        raise OutputsError((*_import_hint(json_lines[0]), *faults))
+
+
+def _import_hint(path: Path) -> tuple[Fault, ...]:
+    """Fault of a file that an import reads, such as the results of another evaluator; none of other files."""
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            guessed = guess_format(file.read(_MOST_GUESSED), str(path))
+    except (OSError, UnicodeDecodeError, RubricError):  # compressed, cut within a document, or of no such format
+        return ()
+    command = f"gradebook rubric import {path} -o FOLDER"
+    return (Fault(str(path), None, f"found {guessed.sign}, as in files of {guessed.name}: {command} reads them"),)
 
 
 def _known_encoding(path: Path) -> Encoding:

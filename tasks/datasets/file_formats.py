@@ -1,33 +1,116 @@
-"""File formats of rows, read as streams: JSON Lines, CSV, TSV and Parquet; plain, gzip or zstd."""
+"""File formats of rows, read as streams: JSON Lines, CSV, TSV and Parquet; plain, gzip or zstd.
+
+JSON is read as other programs write it: with NaN, numbers beyond 64 bits and halves of surrogate pairs. Bad rows are
+counted, with the limit on their share.
+"""
 
 import csv
 import json
+import math
+import re
 import shlex
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gradebook.rubrics.model.canonical import canonical_json
-from gradebook.rubrics.model.counts import counted
-from gradebook.rubrics.model.errors import Fault, OutputsError
-from gradebook.rubrics.model.outputs import describe_value
+from gradebook.rubrics.model.errors import MOST_FAULTS, MOST_FAULTS_SHOWN, Fault, FaultList, OutputsError
+from gradebook.rubrics.model.json_values import canonical_json
+from gradebook.rubrics.model.outputs import column_faults, describe_value
+from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.datasets.decompression import (
     BUFFER_BYTES,
     MOST_ROW_BYTES,
     MOST_VALUES,
     batch_rows,
-    open_unpacked,
+    decoded_rows,
+    open_decompressed,
     text_columns,
     value_fault,
-    written_out,
 )
-from gradebook.tasks.datasets.json_texts import Notes, load_json
+
+Notes = Counter[str]  # sentences about rows, and the number of rows that each is true of
+
+NULLED = "with NaN or Infinity, read as null"
+KEPT_AS_TEXT = "with a number of more than 64 bits, kept as text"
+_ANY_DIGIT_AS_ZERO = bytes.maketrans(b"123456789", b"0" * 9)
+_UNSIGNED, _SIGNED = b"0" * 20, b"-" + b"0" * 19  # the shortest numbers that may be beyond 64 bits
+# Escapes in turn, so that the second half of a pair, or an escaped backslash, starts none.
+_ESCAPES = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>u[dD][89a-fA-F]..)|.)", re.DOTALL)
+
+# What Python reads and `orjson` refuses; other texts are refused by both, the second time slowly.
+_UNUSUAL = re.compile(rb"NaN|Infinity|\\u[dD][89a-fA-F]|[0-9][eE][+-]?[0-9]|[0-9]{300}")
+
+
+def load_json(text: bytes | str, notes: Notes) -> Any:
+    """Value of a JSON text. NaN and Infinity are null, and numbers beyond 64 bits are texts of their digits.
+
+    notes: counts this text once under each sentence that is true of it. Raises `json.JSONDecodeError`.
+    """
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        if not _UNUSUAL.search(text if isinstance(text, bytes) else text.encode(errors="replace")):
+            raise
+        return _load_unusual(text, error, notes)
+    return _read_slowly(text, notes) if _has_long_number(text) else value
+
+
+def _has_long_number(text: bytes | str) -> bool:
+    """Whether there may be a number beyond 64 bits, of which `orjson` keeps 17 digits."""
+    marks = (text if isinstance(text, bytes) else text.encode()).translate(_ANY_DIGIT_AS_ZERO)
+    return _UNSIGNED in marks or _SIGNED in marks
+
+
+def _load_unusual(raw: bytes | str, error: orjson.JSONDecodeError, notes: Notes) -> Any:
+    """Value of a text that `orjson` refuses. Raises its error, or that of half a surrogate pair."""
+    try:
+        text = raw if isinstance(raw, str) else raw.decode()
+        value = _read_slowly(text, read := Notes())
+    except (ValueError, RecursionError):
+        raise error from None
+    half = next((match for match in _ESCAPES.finditer(text) if match["half"]), None)
+    if half is not None:
+        raise json.JSONDecodeError(f"half of a surrogate pair, \\{half['half']}", text, half.start()) from None
+    notes.update(read)
+    return value
+
+
+def _read_slowly(text: bytes | str, notes: Notes) -> Any:
+    """Value as Python reads it."""
+    read: set[str] = set()
+    value = json.loads(
+        text,
+        parse_constant=lambda _name: read.add(NULLED),
+        parse_int=partial(_integer, read),
+        parse_float=partial(_float, read),
+    )
+    notes.update(read)
+    return value
+
+
+def _integer(read: set[str], digits: str) -> int | str:
+    if len(digits) <= 20 and -(2**63) <= (value := int(digits)) < 2**64:
+        return value
+    read.add(KEPT_AS_TEXT)
+    return digits
+
+
+def _float(read: set[str], digits: str) -> float | str:
+    value = float(digits)
+    if math.isfinite(value):
+        return value
+    read.add(KEPT_AS_TEXT)
+    return digits
+
 
 Format = Literal["jsonl", "csv", "parquet", "eval"]  # eval: logs of Inspect, which hold no rows
 # (path, line, columns found) -> faults
@@ -63,6 +146,7 @@ _FORMATS: Mapping[str, Format] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "jsonl",
+    ".traj": "jsonl",
     ".csv": "csv",
     ".tsv": "csv",
     ".parquet": "parquet",
@@ -82,8 +166,8 @@ def encoding_of(path: Path) -> Encoding | None:
 def name_without_suffixes(path: Path) -> str:
     """File's name without the suffixes of its format and compression."""
     name = path.name
-    for known in (_COMPRESSIONS, _FORMATS):
-        if Path(name).suffix.lower() in known:
+    for names in (_COMPRESSIONS, _FORMATS):
+        if Path(name).suffix.lower() in names:
             name = Path(name).stem
     return name
 
@@ -120,7 +204,7 @@ def read_lines(path: Path, encoding: Encoding, most_values: int = MOST_VALUES) -
     """Lines with their ends, without a byte order mark. Raises `OutputsError` for one with too many values."""
     line_count = 0
     try:
-        with open_unpacked(path, encoding.compression) as stream:
+        with open_decompressed(path, encoding.compression) as stream:
             for line in iter(partial(stream.readline, MOST_ROW_BYTES), b""):
                 line_count += 1
                 if len(line) == MOST_ROW_BYTES:
@@ -140,11 +224,11 @@ def _decode(path: Path, number: int, line: bytes) -> str:
         return line.decode()
     except UnicodeDecodeError as error:
         if number == 1 and line.startswith(_PACKED):
-            found = "found a packed file whose name ends neither in .gz nor in .zst"
-            raise _fatal(path, number, f"{found}, expected UTF-8 text") from error
-        found = f"found the byte 0x{line[error.start]:02x} at byte {error.start + 1} of the line"
+            actual = "found a packed file whose name ends neither in .gz nor in .zst"
+            raise _fatal(path, number, f"{actual}, expected UTF-8 text") from error
+        actual = f"found the byte 0x{line[error.start]:02x} at byte {error.start + 1} of the line"
         hint = f"if it is Windows' encoding, {_converted(path, 'WINDOWS-1252')}"
-        raise _fatal(path, number, f"{found}, expected UTF-8: {hint}") from error
+        raise _fatal(path, number, f"{actual}, expected UTF-8: {hint}") from error
 
 
 def _utf_16(line: bytes) -> str | None:
@@ -167,7 +251,7 @@ def _converted(path: Path, encoding: str) -> str:
 def read_whole(path: Path, encoding: Encoding) -> bytes | None:
     """Content of a file without a byte order mark; None if it has more than 64 MB."""
     try:
-        with open_unpacked(path, encoding.compression) as stream:
+        with open_decompressed(path, encoding.compression) as stream:
             blocks = islice(iter(partial(stream.read, BUFFER_BYTES), b""), MOST_ROW_BYTES // BUFFER_BYTES + 1)
             text = b"".join(blocks)
     except OSError as error:
@@ -182,7 +266,7 @@ def _read_json_lines(path: Path, encoding: Encoding, find_faults: ColumnCheck, n
         yield from _read_document(path, encoding, find_faults, notes)
         return
     lines = enumerate(read_lines(path, encoding), start=1)
-    opening = list(islice((each for each in lines if not each[1].isspace()), 2))
+    opening = list(islice((line for line in lines if not line[1].isspace()), 2))
     if opening and _is_document(path, encoding, opening, find_faults):
         yield from _read_document(path, encoding, find_faults, notes)
         return
@@ -198,10 +282,10 @@ def _is_document(
     path: Path, encoding: Encoding, opening: Sequence[tuple[int, bytes]], find_faults: ColumnCheck
 ) -> bool:
     """Whether a file is an object over several lines, or one around a list of rows. opening: up to two of its lines."""
-    (number, line), *others = opening
+    (number, line), *rest = opening
     first = parse_object(path, number, line, Notes())
     if isinstance(first, dict):
-        return not others and _unwrapped(path, first, find_faults) is not None
+        return not rest and _unwrapped(path, first, find_faults) is not None
     if line.strip() == b"{":
         return True
     try:
@@ -212,7 +296,7 @@ def _is_document(
 
 def _begins_list(path: Path, encoding: Encoding) -> bool:
     try:
-        with open_unpacked(path, encoding.compression) as stream:
+        with open_decompressed(path, encoding.compression) as stream:
             return stream.read(_HEAD_BYTES).removeprefix(_BOM).lstrip()[:1] == b"["
     except OSError as error:
         raise _unreadable(path, encoding, error) from error
@@ -231,13 +315,13 @@ def _read_document(path: Path, encoding: Encoding, find_faults: ColumnCheck, not
         content = load_json(text, notes)
     except json.JSONDecodeError as error:
         _decode(path, 1, text)
-        found = f"found text that is not JSON ({error.msg}, at character {error.colno})"
+        actual = f"found text that is not JSON ({error.msg}, at character {error.colno})"
         hint = f"expected one list, or one object a line, as jq writes several: {_jq('.', path)}"
-        raise _fatal(path, error.lineno, f"{found}, {hint}") from error
-    for place, row in enumerate(_rows_of(path, content, find_faults), start=1):
+        raise _fatal(path, error.lineno, f"{actual}, {hint}") from error
+    for position, row in enumerate(_rows_of(path, content, find_faults), start=1):
         is_row = isinstance(row, dict)
         reason = f"found {describe_value(row)}, expected one JSON object"
-        yield RawRow(str(path), place, "jsonl", row if is_row else reason, None if is_row else canonical_json(row))
+        yield RawRow(str(path), position, "jsonl", row if is_row else reason, None if is_row else canonical_json(row))
 
 
 def _rows_of(path: Path, content: Any, find_faults: ColumnCheck) -> list[Any]:
@@ -249,15 +333,15 @@ def _rows_of(path: Path, content: Any, find_faults: ColumnCheck) -> list[Any]:
     lists = dict(_lists_in(content)) if find_faults(str(path), None, content) else {}
     if not lists:
         return [content]
-    longest = max(lists, key=lambda place: lists[place])
+    longest = max(lists, key=lambda path_in_file: lists[path_in_file])
     keys = ", ".join(list(content)[:_MOST_KEYS])
     ways = (
         f"if the {counted(lists[longest], 'object')} at {longest} are the rows, {_jq(f'{longest}[]', path)}",
         f"if it is one row, {_jq('.', path)}",
         "if it is a trace, --from FORMAT",
     )
-    found = f"found one JSON document, an object with the keys {keys}"
-    raise _fatal(path, None, f"{found}, expected rows: a list of objects, or one object a line; {'; '.join(ways)}")
+    actual = f"found one JSON document, an object with the keys {keys}"
+    raise _fatal(path, None, f"{actual}, expected rows: a list of objects, or one object a line; {'; '.join(ways)}")
 
 
 def _unwrapped(path: Path, content: Any, find_faults: ColumnCheck) -> list[Any] | None:
@@ -272,7 +356,7 @@ def _lists_in(content: dict[str, Any], place: str = "") -> Iterator[tuple[str, i
     """Lists of objects in an object and in its own objects, as jq names them, with their lengths."""
     for name, value in content.items():
         inner = f"{place}.{name}" if name.isidentifier() and name.isascii() else f"{place}.{json.dumps(name)}"
-        if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+        if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
             yield inner, len(value)
         elif isinstance(value, dict) and not place:
             yield from _lists_in(value, inner)
@@ -291,8 +375,8 @@ def parse_object(path: Path, number: int, line: bytes, notes: Notes) -> dict[str
         if not line.strip():
             return None
         _decode(path, number, line)
-        place = min(error.pos, len(error.doc.rstrip())) + 1
-        return f"found text that is not JSON ({error.msg}, at character {place}), expected one JSON object"
+        character = min(error.pos, len(error.doc.rstrip())) + 1
+        return f"found text that is not JSON ({error.msg}, at character {character}), expected one JSON object"
     if type(content) is not dict:
         return f"found {describe_value(content)}, expected one JSON object"
     return content
@@ -390,7 +474,7 @@ def _read_parquet(path: Path, encoding: Encoding, find_faults: ColumnCheck) -> I
                 if faults := find_faults(source, None, parquet.schema_arrow.names):
                     raise OutputsError(faults)
                 batches = parquet.iter_batches(batch_size=batch_rows(path, parquet.metadata))
-                for row_count, content in enumerate(written_out(path, batches), start=1):
+                for row_count, content in enumerate(decoded_rows(path, batches), start=1):
                     yield RawRow(source, row_count, "parquet", content, None)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         message = f"found a Parquet file that can't be read after row {row_count} ({error}), expected a whole one"
@@ -403,7 +487,7 @@ def _seekable(path: Path, encoding: Encoding) -> IO[bytes]:
         return path.open("rb")
     unpacked = tempfile.TemporaryFile()  # noqa: SIM115  # the caller closes it
     try:
-        with open_unpacked(path, encoding.compression) as stream:
+        with open_decompressed(path, encoding.compression) as stream:
             while block := stream.read(BUFFER_BYTES):
                 unpacked.write(block)
     except OSError as error:
@@ -414,3 +498,64 @@ def _seekable(path: Path, encoding: Encoding) -> IO[bytes]:
         raise
     unpacked.seek(0)
     return unpacked
+
+
+LEAST_ROW_BYTES = {"csv": 4, "jsonl": 20}  # no good row is shorter
+
+
+@dataclass(slots=True)
+class BadRows:
+    """Counter of bad rows with the limit on their share."""
+
+    files: Sequence[Path]
+    max_bad_rate: float
+    store: Callable[[RawRow, str], None]  # gets each bad row with its reason
+    column_map: Mapping[str, str] | None = None  # of a dataset, whose rows may all lack a column
+    count: int = 0
+    byte_count: int = 0  # of the bad rows
+    is_hopeless: bool = False  # the share of bad rows is above the limit, whatever follows
+    faults: list[Fault] = field(default_factory=list)
+    columns: dict[str, None] = field(default_factory=dict)  # of the bad rows, in order of appearance
+
+    def add(self, raw: RawRow, reason: str) -> None:
+        self.count += 1
+        self.byte_count += len(raw.text or "")
+        self.store(raw, reason)
+        if isinstance(raw.content, dict) and not raw.content.keys() <= self.columns.keys():
+            self.columns.update(dict.fromkeys(raw.content))
+        if len(self.faults) < MOST_FAULTS_SHOWN - 1:  # one line is for the summary
+            self.faults.append(Fault(raw.source, raw.line, reason))
+        if self.count % MOST_FAULTS == 0:
+            self.is_hopeless = self._are_too_many()
+
+    def raise_if_too_many(self, row_count: int) -> None:
+        bad_count = self.count
+        if bad_count < row_count and bad_count / row_count <= self.max_bad_rate:
+            return
+        source = str(self.files[0]) if self.files else "outputs"
+        if bad_count == row_count and self.column_map is not None and self.columns:
+            # Said of each row, a missing column would be a page of faults without the columns that there are.
+            faults = FaultList(OutputsError)
+            faults.add(column_faults(source, None, self.columns, self.column_map))
+            faults.raise_any()
+        more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
+        name = f"{source}{more}"
+        first = "the first " if self.is_hopeless else ""
+        actual = f"found {bad_count} of {first}{row_count} rows that do not fit" if row_count else "found no rows"
+        limit = f"expected at most a share of {self.max_bad_rate:g} (--max-bad-rate)"
+        expected = limit if bad_count < row_count else "expected outputs"
+        raise OutputsError((Fault(name, None, f"{actual}, {expected}"), *self.faults))
+
+    def _are_too_many(self) -> bool:
+        """Whether the share is above the limit, even if the rest of the files were the shortest good rows.
+
+        Unknown of packed files and Parquet, whose rows may take fewer.
+        """
+        encodings = [encoding_of(file) for file in self.files]
+        if any(
+            encoding is None or encoding.compression or encoding.format not in LEAST_ROW_BYTES for encoding in encodings
+        ):
+            return False
+        least = min(LEAST_ROW_BYTES[encoding.format] for encoding in encodings if encoding)
+        rest = max(sum(file.stat().st_size for file in self.files) - self.byte_count, 0)
+        return self.count / (self.count + rest / least) > self.max_bad_rate

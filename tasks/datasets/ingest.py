@@ -11,12 +11,10 @@ from types import MappingProxyType
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from gradebook.rubrics.model.counts import counted
-from gradebook.tasks.datasets.bad_rows import BadRows
+from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.datasets.case_criteria import no_criteria
 from gradebook.tasks.datasets.discovery import read_rows
-from gradebook.tasks.datasets.file_formats import RawRow
-from gradebook.tasks.datasets.json_texts import Notes
+from gradebook.tasks.datasets.file_formats import BadRows, Notes, RawRow
 from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
 from gradebook.tasks.datasets.row_parser import RowFitter
 from gradebook.tasks.datasets.sample import Draw, SampleTaken
@@ -50,7 +48,7 @@ class Ingested:
 _INGESTED = TypeAdapter(Ingested)
 
 
-def _stay_silent(_count: int) -> None:
+def _ignore_progress(_count: int) -> None:
     pass
 
 
@@ -70,7 +68,7 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
     stratify: str | None = None,
     shard_rows: int = 50_000,
     shard_bytes: int = 64 * 2**20,
-    advance: Callable[[int], None] = _stay_silent,
+    advance: Callable[[int], None] = _ignore_progress,
 ) -> Ingested:
     """Write the outputs of a dataset to FOLDER/shards and its bad rows to FOLDER/quarantine.parquet.
 
@@ -88,7 +86,7 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
     shutil.rmtree(folder / "shards", ignore_errors=True)  # left by a killed ingest
     shards = ShardWriter(folder / "shards", shard_rows, shard_bytes)
     try:
-        cases = None if sample is None else Draw(sample, stratify)
+        cases = None if sample is None else Draw(sample, stratify, column_map)
         notes = Notes()
         fitter = RowFitter(
             column_map, taken_ids, is_unscored_allowed=is_unscored_allowed, checkpoint=checkpoint, notes=notes
@@ -194,7 +192,8 @@ def _conclude(
 
 
 def _doubts(ingested: Ingested, fitter: RowFitter) -> Iterator[str]:
-    """A sentence each for outputs that are empty, that lack a prompt, or whose case has another prompt too.
+    """A sentence each for outputs that are empty, that lack a prompt or that only their texts tell apart, and for cases
+    with several prompts or copies.
 
     A dataset without any prompt column has no prompt that could be missing.
     """
@@ -209,6 +208,16 @@ def _doubts(ingested: Ingested, fitter: RowFitter) -> Iterator[str]:
     if stored["mixed_count"]:
         count = counted(stored["mixed_count"], "case id")
         yield f"{count} with several prompts, such as {stored['mixed_case']}: their outputs are compared as one case"
+    if stored["shared_count"]:
+        count = counted(stored["shared_count"], "case id")
+        such_as = f"such as {stored['shared_case']}: number them"
+        yield f"{count} with several outputs of one model and sample_index, {such_as}"
+    if stored["doubled_count"]:
+        yield (
+            f"{counted(stored['doubled_count'], 'case')} with the prompt and output of another id, such as "
+            f"{stored['doubled_case']} and {stored['other_case']}: intervals count each as a case of its own; give "
+            "them one `cluster`"
+        )
 
 
 def _note(counted_sentence: tuple[str, int]) -> str:

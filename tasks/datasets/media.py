@@ -11,15 +11,14 @@ from typing import NamedTuple
 import orjson
 import pyarrow as pa
 
-from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
-from gradebook.rubrics.check_kit.samples import MADE_COLUMNS
-from gradebook.rubrics.prompts.media import read_media, read_recording, too_large
+from gradebook.rubrics.check_kit.check import MADE_COLUMNS
+from gradebook.rubrics.check_kit.columns import EXCERPT_CHARACTERS, cut_text
+from gradebook.rubrics.prompts.media import UNREADABLE, read_media, read_recording, too_large
 from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
-from gradebook.rubrics.prompts.media_parts import UNREADABLE
 from gradebook.rubrics.prompts.prompt import Case
 
 MOST_FILE_BYTES = 200_000_000
-MOST_HELD_BYTES = 64_000_000  # plus one file: the most that a slice of a shard may hold
+MOST_HELD_BYTES = 64_000_000  # plus one file: the most that a slice of a shard may contain
 MOST_HELD_ROWS = 64
 MOST_PATH_CHARACTERS = 1_000
 NO_SOUND = f"{UNREADABLE}: the row names no sound, expected its `audio`"
@@ -94,11 +93,11 @@ def read_sound(output: str, roots: list[Path]) -> Sound:
             return Sound(_read_file(find_file(text[5:], roots)), None)
         if text[:5].lower() == "data:":
             return Sound(_decode(text), None)
-        raise Unfetched(f"found {_quote(text)}, {EXPECTED}")
+        raise Unfetched(f"found {_quoted(text)}, {EXPECTED}")
     except Unfetched as fault:
         return Sound(None, str(fault))
     except OSError as error:
-        return Sound(None, f"can't be read: {errno.errorcode.get(error.errno or 0, 'unknown error')}: {_quote(text)}")
+        return Sound(None, f"can't be read: {errno.errorcode.get(error.errno or 0, 'unknown error')}: {_quoted(text)}")
 
 
 def find_file(name: str, roots: list[Path]) -> Path:
@@ -110,19 +109,19 @@ def find_file(name: str, roots: list[Path]) -> Path:
         raise Unfetched(f"found a path of {len(name)} characters, at most {MOST_PATH_CHARACTERS}")
     path = PurePosixPath(name)
     if not name or "\0" in name or path.is_absolute() or ".." in path.parts:
-        raise Unfetched(f"found the path {_quote(name)}, expected one below the folder of the outputs")
+        raise Unfetched(f"found the path {_quoted(name)}, expected one below the folder of the outputs")
     for root in roots:
-        place = _resolve(root / name)
-        if not place.is_relative_to(root):
-            raise Unfetched(f"found a link out of the folder of the outputs: {_quote(name)}")
-        if place.is_file():
-            return place
-    raise Unfetched(f"no such file: {_quote(name)}")
+        resolved = _resolve(root / name)
+        if not resolved.is_relative_to(root):
+            raise Unfetched(f"found a link out of the folder of the outputs: {_quoted(name)}")
+        if resolved.is_file():
+            return resolved
+    raise Unfetched(f"no such file: {_quoted(name)}")
 
 
-def _resolve(place: Path) -> Path:
+def _resolve(path: Path) -> Path:
     try:
-        return place.resolve()
+        return path.resolve()
     except RuntimeError:  # Python 3.11 and 3.12 report a loop of links this way
         raise OSError(errno.ELOOP, "links in a circle") from None
 
@@ -138,12 +137,12 @@ def _decode(text: str) -> bytes:
     header, comma, payload = text.partition(",")
     kind = header.lower()
     if not comma or not kind.startswith("data:audio/") or not kind.endswith(";base64"):
-        raise Unfetched(f"found {_quote(header)}, {EXPECTED}")
+        raise Unfetched(f"found {_quoted(header)}, {EXPECTED}")
     _refuse_size(len(payload) // 4 * 3)
     try:
         return base64.b64decode("".join(payload.split()), validate=True)
     except ValueError as error:
-        raise Unfetched(f"found no base64 behind {_quote(header)}: {error}") from None
+        raise Unfetched(f"found no base64 behind {_quoted(header)}: {error}") from None
 
 
 def _refuse_size(byte_count: int) -> None:
@@ -151,7 +150,7 @@ def _refuse_size(byte_count: int) -> None:
         raise Unfetched(f"too large: found more than {MOST_FILE_BYTES} bytes, at most {MOST_FILE_BYTES}")
 
 
-def _quote(text: str) -> str:
+def _quoted(text: str) -> str:
     return repr(cut_text(text, EXCERPT_CHARACTERS))
 
 
@@ -167,10 +166,10 @@ class MediaFiles:
         case: with its stored texts. All files are read and checked. If one can't be shown, none is, and `media_fault`
         says why.
         """
-        shown = read_media(case.prompt, case.output, self.read)
-        if not (shown.media or shown.fault):
+        media = read_media(case.prompt, case.output, self.read)
+        if not (media.media or media.fault):
             return case
-        return replace(case, prompt=shown.prompt, output=shown.output, media=shown.media, media_fault=shown.fault)
+        return replace(case, prompt=media.prompt, output=media.output, media=media.media, media_fault=media.fault)
 
     def hear(self, case: Case) -> Case:
         """Attach the sound of a transcript to a shown case; without any sound, `media_fault` says so."""

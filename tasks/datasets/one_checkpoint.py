@@ -1,17 +1,17 @@
-"""The one checkpoint that all outputs of a dataset belong to."""
+"""Single checkpoint of a dataset's outputs."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class OneCheckpoint:
-    """The model and the checkpoint that all outputs of a dataset are of."""
+    """Model and checkpoint of all outputs of a dataset."""
 
     model: str
     checkpoint: str
 
     def misfit(self, model: str, checkpoint: str | None) -> str:
-        """Why an output of this model and checkpoint does not belong to it; empty where it does."""
+        """Fault of an output of another model or checkpoint; empty if it fits."""
         if model != self.model:
             return f"found the model {model!r}, expected {self.model!r}"
         if checkpoint != self.checkpoint:

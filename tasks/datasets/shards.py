@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gradebook.rubrics.model.canonical import canonical_json
+from gradebook.rubrics.model.json_values import canonical_json
 from gradebook.rubrics.model.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA, Output, output_id, shard_column
 from gradebook.tasks.datasets.file_formats import RawRow
 from gradebook.tasks.lake.rows import make_table
@@ -165,11 +165,11 @@ def drop_repeats(paths: Sequence[Path], spill_folder: Path) -> list[Path]:
 
 def _rewrite(path: Path, shard: pa.Table, is_kept: pa.ChunkedArray) -> None:
     """Write a shard again with the rows to keep, unless these are all; a shard without any is removed."""
-    kept = shard.filter(is_kept)
-    if not kept.num_rows:
+    filtered = shard.filter(is_kept)
+    if not filtered.num_rows:
         path.unlink()
-    elif kept.num_rows < shard.num_rows:
-        write_shard(kept, path)
+    elif filtered.num_rows < shard.num_rows:
+        write_shard(filtered, path)
 
 
 class QuarantineWriter:

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from gradebook.rubrics.model.errors import LakeError
-from gradebook.tasks.lake.object_store import BucketPlace, read_place
+from gradebook.tasks.lake.object_store import BucketLocation, read_location
 from gradebook.tasks.workspace.folder import usual_lake
 
 CATALOGS = ("sqlite", "postgres")
@@ -20,8 +20,7 @@ def connection_string(address: str) -> str:
     """Connection string for libpq, of the form postgresql://USER@HOST/DATABASE or dbname=... host=...
 
     Raises `LakeError` if it contains a password: Prefect stores the parameters of a flow run, the shell its history,
-    and
-    the system shows the arguments of a process to all users.
+    and the system shows the arguments of a process to all users.
     """
     if _SETTING.search(unquote(address)) or _USER_PART.search(address):
         raise LakeError(
@@ -48,7 +47,7 @@ class Lake:
     address: str  # the SQLite file, or PostgreSQL's connection string
     root: Path
     at: int | None = None
-    bucket: BucketPlace | None = None
+    bucket: BucketLocation | None = None
     has_data: bool = False
 
     @property
@@ -70,19 +69,19 @@ class Lake:
     def words(self, *, is_absolute: bool = False, is_passed_on: bool = False) -> tuple[str, ...]:
         """Options that name the lake in a command to paste in this folder; none for the lake of all commands.
 
-        is_absolute: for a paste in any folder; the lake is always named. is_passed_on: for a page, which others read: a
-        catalog in PostgreSQL is left to GRADEBOOK_LAKE, as its connection string says too much.
+        is_absolute: options for any folder, also for the lake of all commands. is_passed_on: options for a page that
+        others read: the connection string of a PostgreSQL catalog is left to GRADEBOOK_LAKE, as it says too much.
         """
-        words: tuple[str, ...] = ()
+        options: tuple[str, ...] = ()
         if self.catalog == "sqlite":
             if is_absolute or not self._is_usual:
-                words = ("--lake", f"sqlite:{self.address if is_absolute else _from_here(self.address)}")
+                options = ("--lake", f"sqlite:{self.address if is_absolute else _from_here(self.address)}")
         elif not is_passed_on and (is_absolute or not self._is_usual):
-            words = ("--lake", f"postgres:{self.address}")
+            options = ("--lake", f"postgres:{self.address}")
         if not self.has_data:
-            return words
+            return options
         folder = str(self.root) if is_absolute else _from_here(str(self.root))
-        return (*words, "--data", self.bucket.uri if self.bucket else folder)
+        return (*options, "--data", self.bucket.uri if self.bucket else folder)
 
     @property
     def _is_usual(self) -> bool:
@@ -99,8 +98,8 @@ class Lake:
 
 def _from_here(path: str) -> str:
     """Path from the working folder, if it is below it."""
-    here = Path.cwd()
-    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
+    folder = Path.cwd()
+    return str(Path(path).relative_to(folder)) if Path(path).is_relative_to(folder) else path
 
 
 def find_lake(uri: str, data: str | None = None) -> Lake:
@@ -111,9 +110,9 @@ def find_lake(uri: str, data: str | None = None) -> Lake:
     """
     catalog, _, address = uri.partition(":")
     if catalog not in CATALOGS or not address:
-        found = uri if "@" not in uri and "password" not in uri else f"{catalog}:..."
-        raise LakeError("--lake", f"{found!r}", "sqlite:FILE or postgres:CONNECTION")
-    bucket = read_place(data) if data is not None and "://" in data else None
+        uri_text = uri if "@" not in uri and "password" not in uri else f"{catalog}:..."
+        raise LakeError("--lake", f"{uri_text!r}", "sqlite:FILE or postgres:CONNECTION")
+    bucket = read_location(data) if data is not None and "://" in data else None
     if catalog == "sqlite":
         path = Path(address).absolute()
         work = (os.environ.get("GRADEBOOK_WORK") if bucket else data) or path.parent
@@ -139,6 +138,6 @@ def _root(folder: Path) -> Path:
             f"a folder named {partition!r} on the way",
             "none of the form NAME=VALUE: files below it would be read as if their column NAME held that value",
         )
-    if letter := next((each for each in "?\\" if each in str(folder.absolute())), None):
+    if letter := next((character for character in "?\\" if character in str(folder.absolute())), None):
         raise LakeError(f"{folder.absolute()}", f"a {letter} on the way", "none: DuckDB reads it as more than a letter")
     return folder.absolute()

@@ -15,8 +15,8 @@ import duckdb
 
 from gradebook.rubrics.model.errors import LakeError, LakeUnavailable
 from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.data_files import DIGESTS, digests_of
 from gradebook.tasks.lake.errors import COMMIT_DEADLINE_S, is_conflict, is_lost, is_read_only, locked_fault
-from gradebook.tasks.lake.file_digests import DIGESTS, digests_of
 from gradebook.tasks.lake.object_store import store_fault
 from gradebook.tasks.system.files import sync_new_files
 
@@ -117,8 +117,8 @@ def describe_commit(
 
     A power cut must not empty files that the catalog names. since: when the transaction began, seconds since the epoch.
     """
-    new = [] if lake.bucket is not None else sync_new_files(Path(lake.data_path), since)
-    digests = digests_of(connection, lake, new)
+    new_files = [] if lake.bucket is not None else sync_new_files(Path(lake.data_path), since)
+    digests = digests_of(connection, lake, new_files)
     info = json.dumps({**extra, DIGESTS: digests} if digests else extra)
     connection.execute("call lake.set_commit_message('gradebook', ?, extra_info => ?)", [message, info])
 

@@ -1,10 +1,10 @@
-"""Compaction of a lake: merge small files, remove unreferenced ones, and begin statistics of each table.
+"""Compaction of a lake: merge small files, remove orphans, which no version reads, and begin statistics of each table.
 
-No version is ever removed.
-
-Each step is its own transaction: DuckLake reports a flush and a merge of one table in one transaction as a conflict.
+No version is ever removed. Each step is its own transaction: DuckLake reports a flush and a merge of one table in one
+transaction as a conflict.
 """
 
+import os
 import random
 import time
 from collections.abc import Callable, Iterable
@@ -13,19 +13,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import duckdb
-from pyarrow.fs import FileInfo
+from pyarrow.fs import FileInfo, FileSystem
 
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import LakeError, LakeUnavailable
+from gradebook.rubrics.text.wording import counted, size_words
 from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.attaching import foreign_paths
 from gradebook.tasks.lake.commits import describe_commit
 from gradebook.tasks.lake.connections import commit, connect, lake_exists
-from gradebook.tasks.lake.data_files import address_of, file_system, is_lake_file, stored_files
+from gradebook.tasks.lake.data_files import address_of, file_system, is_lake_file, known_paths, stored_files
 from gradebook.tasks.lake.errors import NoLakeThere, is_conflict
-from gradebook.tasks.lake.orphans import orphans, remove_orphans
+from gradebook.tasks.lake.object_store import translate_storage_errors
 from gradebook.tasks.lake.schema import CATALOG, begin_statistics, tables_without_statistics
 from gradebook.tasks.lake.sql import query, quoted
-from gradebook.tasks.system.number_format import size_words
+from gradebook.tasks.workspace.folder import RUN_ID, RunFolder
+from gradebook.tasks.workspace.lock import is_running
 
 FLUSHED_FROM = 2_000  # inlined rows of a table: fewer cost a query less than one more file
 MERGED_FROM = 10  # small files of a table
@@ -64,14 +66,14 @@ class Upkeep:
         """Summary in one sentence."""
         after = f"{counted(self.file_count_after, 'file')} of {size_words(self.bytes_after)}"
         before = f"{counted(self.file_count_before, 'file')} of {size_words(self.bytes_before)}"
-        words = [f"nothing to merge: {after}" if after == before else f"{after} in place of {before}"]
+        clauses = [f"nothing to merge: {after}" if after == before else f"{after} in place of {before}"]
         if self.flushed:
-            words.append(f"rows of the catalog written to files: {', '.join(self.flushed)}")
+            clauses.append(f"rows of the catalog written to files: {', '.join(self.flushed)}")
         if self.removed_count:
-            words.append(f"removed {counted(self.removed_count, 'unused file')} of {size_words(self.removed_bytes)}")
+            clauses.append(f"removed {counted(self.removed_count, 'unused file')} of {size_words(self.removed_bytes)}")
         if self.left:
-            words.append(f"left for the next run because of other writers: {', '.join(self.left)}")
-        return "; ".join(words)
+            clauses.append(f"left for the next run because of other writers: {', '.join(self.left)}")
+        return "; ".join(clauses)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -89,14 +91,22 @@ def compact_lake(
         raise NoLakeThere(lake.name)
     now = now or datetime.now(UTC)
     count_before, bytes_before = _files(lake)
-    left: list[str] = []
-    _begin_statistics(lake, left)
-    flushed = _each(lake, _crowded(lake, flushed_from), "flush", _FLUSH, left)
-    merged = _each(lake, _scattered(lake, merged_from), "merge", _MERGE, left)
-    removed = [*_remove_merged(lake, now - KEPT_FOR, left), *_remove_orphans(lake, now - KEPT_FOR, left)]
+    skipped: list[str] = []
+    _begin_statistics(lake, skipped)
+    flushed = _compact_tables(lake, _tables_to_flush(lake, flushed_from), "flush", _FLUSH, skipped)
+    merged = _compact_tables(lake, _tables_to_merge(lake, merged_from), "merge", _MERGE, skipped)
+    removed = [*_remove_merged(lake, now - KEPT_FOR, skipped), *_remove_orphans(lake, now - KEPT_FOR, skipped)]
     count_after, bytes_after = _files(lake)
     return Upkeep(
-        count_before, count_after, bytes_before, bytes_after, flushed, merged, len(removed), sum(removed), tuple(left)
+        count_before,
+        count_after,
+        bytes_before,
+        bytes_after,
+        flushed,
+        merged,
+        len(removed),
+        sum(removed),
+        tuple(skipped),
     )
 
 
@@ -110,15 +120,15 @@ _FLUSH = "call ducklake_flush_inlined_data('lake', table_name => '{table}')"
 _MERGE = f"call ducklake_merge_adjacent_files('lake', '{{table}}', max_file_size => {SMALL_BYTES})"
 
 
-def _begin_statistics(lake: Lake, left: list[str]) -> None:
+def _begin_statistics(lake: Lake, skipped: list[str]) -> None:
     """Begin statistics of tables that an earlier gradebook made without."""
     with connect(lake, read_only=True) as connection:
-        wanted = tables_without_statistics(connection)
+        tables = tables_without_statistics(connection)
     try:
-        if wanted:
+        if tables:
             commit(lake, "begin statistics", lambda connection, _version: begin_statistics(connection))
     except LakeUnavailable:
-        left.append("begin statistics")
+        skipped.append("begin statistics")
 
 
 def _files(lake: Lake) -> tuple[int, int]:
@@ -127,7 +137,7 @@ def _files(lake: Lake) -> tuple[int, int]:
     return int(count), int(size)
 
 
-def _crowded(lake: Lake, least_count: int) -> list[str]:
+def _tables_to_flush(lake: Lake, least_count: int) -> list[str]:
     """Tables with at least this many inlined rows."""
     counts: dict[str, int] = {}
     with connect(lake, read_only=True) as connection:
@@ -137,16 +147,16 @@ def _crowded(lake: Lake, least_count: int) -> list[str]:
     return [table for table, count in counts.items() if count >= max(1, least_count)]
 
 
-def _scattered(lake: Lake, least_count: int) -> list[str]:
+def _tables_to_merge(lake: Lake, least_count: int) -> list[str]:
     """Tables with at least this many small files."""
     with connect(lake, read_only=True) as connection:
-        wanted = {"least_count": max(2, least_count), "small_bytes": SMALL_BYTES}
-        return [table for (table,) in connection.execute(query("lake/scattered_tables"), wanted).fetchall()]
+        parameters = {"least_count": max(2, least_count), "small_bytes": SMALL_BYTES}
+        return [table for (table,) in connection.execute(query("lake/scattered_tables"), parameters).fetchall()]
 
 
-def _each(lake: Lake, tables: list[str], word: str, call: str, left: list[str]) -> tuple[str, ...]:
+def _compact_tables(lake: Lake, tables: list[str], word: str, call: str, skipped: list[str]) -> tuple[str, ...]:
     """Run a step for each table; returns the tables for which it succeeded."""
-    done = []
+    succeeded = []
     for table in tables:
 
         def step(connection: duckdb.DuckDBPyConnection, table: str = table) -> None:
@@ -156,14 +166,14 @@ def _each(lake: Lake, tables: list[str], word: str, call: str, left: list[str]) 
             describe_commit(connection, lake, f"compact {table}: {word}", {}, began)
             connection.execute("commit")
 
-        if _tried(lake, step):
-            done.append(table)
+        if _succeeds(lake, step):
+            succeeded.append(table)
         else:
-            left.append(f"{word} {table}")
-    return tuple(done)
+            skipped.append(f"{word} {table}")
+    return tuple(succeeded)
 
 
-def _tried(lake: Lake, step: Callable[[duckdb.DuckDBPyConnection], None]) -> bool:
+def _succeeds(lake: Lake, step: Callable[[duckdb.DuckDBPyConnection], None]) -> bool:
     """Try a step; returns whether it succeeded. A try that conflicts leaves files behind, so tries are few."""
     for attempt in range(MOST_TRIES):
         try:
@@ -177,7 +187,7 @@ def _tried(lake: Lake, step: Callable[[duckdb.DuckDBPyConnection], None]) -> boo
     return False
 
 
-def _remove_merged(lake: Lake, before: datetime, left: list[str]) -> list[int]:
+def _remove_merged(lake: Lake, before: datetime, skipped: list[str]) -> list[int]:
     """Remove files merged before a time; returns their sizes."""
     sizes: list[int] = []
 
@@ -185,13 +195,13 @@ def _remove_merged(lake: Lake, before: datetime, left: list[str]) -> list[int]:
         call = "select * from ducklake_cleanup_old_files('lake', older_than => ?, dry_run => {})"
         merged = {path for (path,) in connection.execute(call.format("true"), [before]).fetchall()}
         _refuse_foreign(lake, merged)
-        there = stored_files(lake, file_system(lake)) if merged else ()
-        found = [file.size for file in there if address_of(lake, file.path) in merged]
+        files = stored_files(lake, file_system(lake)) if merged else ()
+        merged_sizes = [file.size for file in files if address_of(lake, file.path) in merged]
         connection.execute(call.format("false"), [before]).fetchall()
-        sizes[:] = found
+        sizes[:] = merged_sizes
 
-    if not _tried(lake, step):
-        left.append("remove merged files")
+    if not _succeeds(lake, step):
+        skipped.append("remove merged files")
     return sizes
 
 
@@ -208,13 +218,67 @@ def _refuse_foreign(lake: Lake, paths: Iterable[str]) -> None:
             )
 
 
-def _remove_orphans(lake: Lake, before: datetime, left: list[str]) -> list[int]:
+def _remove_orphans(lake: Lake, before: datetime, skipped: list[str]) -> list[int]:
     """Remove unreferenced files that are unchanged since a time; returns their sizes."""
-    found: list[FileInfo] = []
+    orphan_files: list[FileInfo] = []
 
     def step(connection: duckdb.DuckDBPyConnection) -> None:
-        found[:] = orphans(connection, lake, before)
+        orphan_files[:] = orphans(connection, lake, before)
 
-    if not _tried(lake, step):
-        left.append("remove unreferenced files")
-    return [file.size for file in remove_orphans(lake, found, before)]
+    if not _succeeds(lake, step):
+        skipped.append("remove unreferenced files")
+    return [file.size for file in remove_orphans(lake, orphan_files, before)]
+
+
+def orphans(connection: duckdb.DuckDBPyConnection, lake: Lake, before: datetime) -> list[FileInfo]:
+    """Parquet files in the tables' folders that no version references, sorted by path.
+
+    Excludes files of a publication in progress: of a running run, or stored since `before`. Excludes files that another
+    program or another lake may have put there.
+    """
+    known_to_catalog = known_paths(connection, lake) | foreign_paths(lake)
+    files = (file for file in stored_files(lake, file_system(lake)) if file.path not in known_to_catalog)
+    files = (file for file in files if is_lake_file(lake, file.path) and _is_older(lake, file, before))
+    return sorted((file for file in files if not _is_being_published(lake, file)), key=lambda file: file.path)
+
+
+def remove_orphans(lake: Lake, files: Iterable[FileInfo], before: datetime) -> list[FileInfo]:
+    """Delete orphans, except files stored again since `before`; returns the deleted ones.
+
+    Raises `LakeError` and `StorageUnavailable` as `translate_storage_errors` does.
+    """
+    with translate_storage_errors(lake.bucket):
+        system = file_system(lake)
+        return [file for file in files if _is_removed(lake, system, file.path, before)]
+
+
+def _is_removed(lake: Lake, system: FileSystem, path: str, before: datetime) -> bool:
+    try:
+        now = system.get_file_info(path)  # checked right before deletion: its run may have been resumed
+        if not (now.is_file and is_lake_file(lake, path) and _is_older(lake, now, before)):
+            return False
+        system.delete_file(path)
+    except FileNotFoundError:  # the resumed run moved it
+        return False
+    return True
+
+
+def _is_older(lake: Lake, file: FileInfo, before: datetime) -> bool:
+    """Whether a file was put in its place before a time.
+
+    A run hard-links files written days ago into a table's folder just before it commits. Linking changes the file's
+    status, so its ctime is the time of linking. The time of an object is that of its upload.
+    """
+    if lake.bucket is not None:
+        return file.mtime is not None and file.mtime < before
+    try:
+        return os.stat(file.path).st_ctime < before.timestamp()  # noqa: PTH116 - a path of text
+    except FileNotFoundError:
+        return False
+
+
+def _is_being_published(lake: Lake, file: FileInfo) -> bool:
+    """Whether the run whose id begins the file's name is running."""
+    name = file.base_name.partition("-shard-")[0]  # the run's id and a hash of its start time: see `RunFiles`
+    run_ids = (name, name.rpartition("-")[0])
+    return any(is_running(RunFolder.below(lake.root, run_id)) for run_id in run_ids if RUN_ID.fullmatch(run_id))

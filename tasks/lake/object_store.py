@@ -36,7 +36,7 @@ _OF_STORE = re.compile(r"\bHTTP\b|\bs3://|AWS Error|curl", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class BucketPlace:
+class BucketLocation:
     """Bucket and prefix of a lake's files."""
 
     bucket: str
@@ -53,7 +53,7 @@ class BucketPlace:
         return f"s3://{self.path}"
 
 
-def read_place(data: str) -> BucketPlace:
+def read_location(data: str) -> BucketLocation:
     """Parse `s3://BUCKET/PREFIX`. Raises `LakeError` with a message that repeats nothing that could be a key."""
     expected = "expected a local folder or s3://BUCKET/PREFIX, of letters, digits, '.', '-' and '_'"
     scheme, _, rest = data.partition("://")
@@ -67,7 +67,7 @@ def read_place(data: str) -> BucketPlace:
         raise LakeError(f"--data: found {data!r}, {expected}")
     if prefix and not all(PREFIX_PART.fullmatch(part) for part in prefix.split("/")):
         raise LakeError(f"--data: found {data!r}, {expected}")
-    return BucketPlace(bucket, prefix)
+    return BucketLocation(bucket, prefix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +106,10 @@ def read_access(environment: Mapping[str, str]) -> StoreAccess:
 
 
 def _endpoint(address: str) -> tuple[str, bool]:
-    parts = urlsplit(address)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc or parts.path.strip("/"):
+    url = urlsplit(address)
+    if url.scheme not in {"http", "https"} or not url.hostname or "@" in url.netloc or url.path.strip("/"):
         raise LakeError("AWS_ENDPOINT_URL", "no address of a server", "http(s)://HOST or http(s)://HOST:PORT")
-    return parts.netloc, parts.scheme == "https"
+    return url.netloc, url.scheme == "https"
 
 
 def open_store() -> "S3FileSystem":
@@ -131,13 +131,13 @@ def open_store() -> "S3FileSystem":
     )
 
 
-def allow_reading(connection: duckdb.DuckDBPyConnection, place: BucketPlace) -> None:
+def allow_reading(connection: duckdb.DuckDBPyConnection, location: BucketLocation) -> None:
     """Give a connection the environment's key, for this bucket only and until the connection closes."""
     access = read_access(os.environ)
     options = {"key_id": access.key_id, "secret": access.secret, "region": access.region, "session_token": access.token}
     options |= {"endpoint": access.endpoint, "url_style": "path" if access.endpoint else "vhost"}
     options_text = ", ".join(f"{name} '{quoted(text)}'" for name, text in options.items() if text)
-    scope = f"scope '{place.uri}/', use_ssl {str(access.is_encrypted).lower()}"
+    scope = f"scope '{location.uri}/', use_ssl {str(access.is_encrypted).lower()}"
     for setting in _HTTPFS_SETTINGS:
         connection.execute(f"set {setting} = ''")
     connection.execute("set enable_http_metadata_cache = true")  # a lake's files never change
@@ -149,79 +149,79 @@ def allow_reading(connection: duckdb.DuckDBPyConnection, place: BucketPlace) -> 
         ) from None
 
 
-_probed: dict[tuple[BucketPlace, StoreAccess], float] = {}  # times of probes that passed
+_probed: dict[tuple[BucketLocation, StoreAccess], float] = {}  # times of probes that passed
 
 
-def probe_store(place: BucketPlace) -> None:
+def probe_store(location: BucketLocation) -> None:
     """Write a few bytes, so that a wrong key or bucket is reported before any paid request.
 
-    A probe stands for those of the next `PROBED_FOR_S` in this process.
+    One probe is enough for the next `PROBED_FOR_S` in this process.
     """
-    probed = place, read_access(os.environ)
+    probed = location, read_access(os.environ)
     if time.monotonic() - _probed.get(probed, -math.inf) < PROBED_FOR_S:
         return
-    with translate_storage_errors(place), open_store().open_output_stream(f"{place.path}/{PROBE}") as stream:
+    with translate_storage_errors(location), open_store().open_output_stream(f"{location.path}/{PROBE}") as stream:
         stream.write(b"gradebook writes here\n")
     _probed[probed] = time.monotonic()
 
 
-def look_at_store(place: BucketPlace) -> None:
+def check_store(location: BucketLocation) -> None:
     """Check that the bucket exists, without writing. Raises `LakeError`, or as `translate_storage_errors` does."""
-    with translate_storage_errors(place):
-        _ask_for_bucket(place)
+    with translate_storage_errors(location):
+        _refuse_missing_bucket(location)
 
 
 @contextmanager
-def translate_storage_errors(place: BucketPlace | None) -> Iterator[None]:
+def translate_storage_errors(location: BucketLocation | None) -> Iterator[None]:
     """Raise the storage's refusals as errors of gradebook with one sentence; other errors pass unchanged."""
     try:
         yield
     except (duckdb.Error, OSError) as error:
-        fault = store_fault(place, error)
+        fault = store_fault(location, error)
         if fault is None:
             raise
         raise fault from None  # the libraries' messages may contain the key's id
 
 
-def store_fault(place: BucketPlace | None, error: Exception) -> GradebookError | None:
+def store_fault(location: BucketLocation | None, error: Exception) -> GradebookError | None:
     """Translate an error of DuckDB or pyarrow about the storage; None for other errors.
 
     `LakeError` if the user has to fix something, `StorageUnavailable` if a retry of the command may succeed.
     """
     text = str(error)
-    if place is None or not _OF_STORE.search(text):
+    if location is None or not _OF_STORE.search(text):
         return None
     if _MOVED.search(text):
-        return LakeError(place.uri, "the bucket in another region", "it in AWS_REGION", "set that one")
+        return LakeError(location.uri, "the bucket in another region", "it in AWS_REGION", "set that one")
     if _REFUSED.search(text):
         return LakeError(
-            f"{place.uri}: the storage refused the key in AWS_ACCESS_KEY_ID, expected one that is valid and may read, "
-            "write and list there; a temporary one may have run out"
+            f"{location.uri}: the storage refused the key in AWS_ACCESS_KEY_ID, expected one that is valid and may "
+            "read, write and list there; a temporary one may have run out"
         )
     if _MISSING.search(text):
-        return _missing(place, text)
-    return StorageUnavailable(place.uri)
+        return _missing_fault(location, text)
+    return StorageUnavailable(location.uri)
 
 
-def _missing(place: BucketPlace, text: str) -> GradebookError:
+def _missing_fault(location: BucketLocation, text: str) -> GradebookError:
     """Error for a missing bucket or file; asks the storage which of them."""
     try:
-        _ask_for_bucket(place)
+        _refuse_missing_bucket(location)
     except OSError:
-        return StorageUnavailable(place.uri)
+        return StorageUnavailable(location.uri)
     except LakeError as error:
         return error
-    named = re.search(rf"{re.escape(place.uri)}/[\w./=-]+", text)
+    file_uri = re.search(rf"{re.escape(location.uri)}/[\w./=-]+", text)
     return LakeError(
-        f"{(named[0] if named else place.uri)}",
+        f"{(file_uri[0] if file_uri else location.uri)}",
         "no such file",
         "one of the lake's",
         "bring it back from a backup, or name the place of the lake's files with --data",
     )
 
 
-def _ask_for_bucket(place: BucketPlace) -> None:
+def _refuse_missing_bucket(location: BucketLocation) -> None:
     from pyarrow.fs import FileType
 
-    if open_store().get_file_info(place.bucket).type == FileType.NotFound:
-        raise LakeError(place.uri, f"no bucket {place.bucket}", "one", "make it, or correct --data")
+    if open_store().get_file_info(location.bucket).type == FileType.NotFound:
+        raise LakeError(location.uri, f"no bucket {location.bucket}", "one", "make it, or correct --data")

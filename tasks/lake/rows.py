@@ -19,25 +19,25 @@ from stage_costs where run_id = ?
 
 
 def read_rows(
-    connection: duckdb.DuckDBPyConnection, select: str, /, *parameters: object, **named: object
+    connection: duckdb.DuckDBPyConnection, select: str, /, *parameters: object, **named_parameters: object
 ) -> tuple[Row, ...]:
-    """The rows of a select by column name. parameters: for `?`; named: for `$name`, in their place.
+    """Rows of a select by column name. parameters: for `?`; or named_parameters: for `$name`.
 
-    Raises `LakeError` for an id of a run that is none.
+    Raises `LakeError` for an invalid run id.
     """
-    found = connection.execute(select, named or list(parameters))
-    names = [column[0] for column in found.description or ()]
-    rows = found.fetchall()
+    cursor = connection.execute(select, named_parameters or list(parameters))
+    names = [column[0] for column in cursor.description or ()]
+    rows = cursor.fetchall()
     if "run_id" in names:
-        place = names.index("run_id")
-        refuse_run_ids({row[place] for row in rows})
+        index = names.index("run_id")
+        refuse_run_ids({row[index] for row in rows})
     return tuple(dict(zip(names, row, strict=True)) for row in rows)
 
 
 def insert_rows(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Row]) -> None:
-    """Insert rows into a table of the lake. A column that they lack is null; what is no column of the table is left.
+    """Insert rows into a table of the lake. Missing columns are null; unknown keys are ignored.
 
-    Null characters are taken out of lists of texts.
+    Null characters are removed from lists of texts.
     """
     types = {name: kind for name, kind, *_ in connection.execute(f"describe {table}").fetchall()}
     connection.register("new_rows", pa.table({name: [_storable(row.get(name)) for row in rows] for name in types}))
@@ -47,15 +47,15 @@ def insert_rows(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequenc
 
 
 def _storable(value: Any) -> Any:
-    """A list without null characters, other values as they are: DuckLake can't inline a list with one."""
+    """Value without null characters in the texts of a list, which DuckLake can't inline."""
     if not isinstance(value, list | tuple):
         return value
-    return [each.replace("\0", "") if isinstance(each, str) else each for each in value]
+    return [text.replace("\0", "") if isinstance(text, str) else text for text in value]
 
 
-def make_table(connection: duckdb.DuckDBPyConnection, name: str, **named: object) -> None:
-    """Make a temporary table of a select in sql/queries, named after its file, in place of an earlier one."""
-    connection.execute(f"create or replace temp table {name.rpartition('/')[2]} as {query(name)}", named)
+def make_table(connection: duckdb.DuckDBPyConnection, name: str, **parameters: object) -> None:
+    """Make a temporary table of a select in sql/queries, named after its file; replaces an earlier one."""
+    connection.execute(f"create or replace temp table {name.rpartition('/')[2]} as {query(name)}", parameters)
 
 
 def read_run(
@@ -65,11 +65,11 @@ def read_run(
     select: str = "select * from runs where run_id = $run_id",
     option: str = "run",
 ) -> Row:
-    """The one row of a select about the run `$run_id`. Raises `InputError`, at `option`, if the lake lacks it."""
-    found = read_rows(connection, select, run_id=run_id)
-    if not found:
+    """One row of a select about the run `$run_id`. Raises `InputError`, at `option`, if the lake lacks the run."""
+    rows = read_rows(connection, select, run_id=run_id)
+    if not rows:
         raise InputError(option, f"no {run_id!r} in {lake.name}", "one of those that `gradebook runs` lists")
-    return found[0]
+    return rows[0]
 
 
 def read_published_run(
@@ -79,7 +79,7 @@ def read_published_run(
     select: str = "select * from runs where run_id = $run_id",
     option: str = "run",
 ) -> Row:
-    """The one row of a select about a published run, its status among it. Raises as `read_run`, and for other runs."""
+    """One row of a select about a published run, with its status. Raises as `read_run`, and for other runs."""
     run = read_run(connection, lake, run_id, select, option)
     if run["status"] != "published":
         reason = f" ({run['reason']})" if run.get("reason") else ""

@@ -2,8 +2,9 @@
 
 import re
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -13,7 +14,7 @@ from urllib.parse import quote
 import duckdb
 import yaml
 
-from gradebook.tasks.system.forking import unforked
+from gradebook.tasks.system.sqlite import unforked
 
 _LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, ten times as fast
 _NESTED = re.compile(r"\{(\w+/\w+)\}")
@@ -44,23 +45,64 @@ def read_sql(file: str) -> str:
     return resources.files("gradebook.sql").joinpath(file).read_text(encoding="utf-8")
 
 
-@cache
-def described_tables() -> dict[str, Any]:
-    """`description` and `columns` (meaning by name) of each table and view, from sql/columns.yml."""
-    tables: dict[str, Any] = yaml.load(read_sql("columns.yml"), _LOADER)  # noqa: S506 - a safe loader
-    return tables
+@dataclass(frozen=True, slots=True)
+class DeclaredTable:
+    """Table, mart or view as sql/columns.yml declares it.
 
-
-@cache
-def query(name: str, **words: str) -> str:
-    """A select of sql/queries, by room and name: `query("ledger/cost_sums")`. A file is read when first asked for.
-
-    words: replace `{word}` in the file, where SQL takes no parameter: relations, columns, conditions on columns. Values
-    are always parameters. `{room/name}` in the file is another query. Raises `KeyError` for a word that the file does
-    not have.
+    columns: meaning and unit by name, in order. types: in SQL, by the same names; empty for a view. grain: columns of
+    which no two rows are equal. not_null: columns that are never null. ranges: least and largest value of a column,
+    both included; None: no limit.
     """
-    text = _NESTED.sub(lambda found: f"({query(found[1])})", read_sql(f"queries/{name}.sql"))
-    for word, replacement in words.items():
+
+    description: str
+    columns: Mapping[str, str]
+    types: Mapping[str, str]
+    grain: tuple[str, ...] = ()
+    not_null: tuple[str, ...] = ()
+    ranges: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
+
+    @property
+    def body(self) -> str:
+        """Columns with their types, in parentheses, for `create table`."""
+        return "(" + ", ".join(f'"{name}" {kind}' for name, kind in self.types.items()) + ")"
+
+
+@cache
+def declared_tables() -> Mapping[str, DeclaredTable]:
+    """Tables, marts and views of sql/columns.yml, by name."""
+    tables = yaml.load(read_sql("columns.yml"), _LOADER)  # noqa: S506 - a safe loader
+    return {name: _declared_table(**keys) for name, keys in tables.items()}
+
+
+def _declared_table(
+    description: str,
+    columns: Mapping[str, str],
+    grain: Iterable[str] = (),
+    not_null: Iterable[str] = (),
+    ranges: Mapping[str, tuple[float | None, float | None]] | None = None,
+) -> DeclaredTable:
+    """Table of the keys in the file, where a column is `name type: meaning`, or `name: meaning` in a view."""
+    typed_columns = [(*key.partition(" ")[::2], meaning) for key, meaning in columns.items()]
+    return DeclaredTable(
+        description,
+        {name: meaning for name, _, meaning in typed_columns},
+        {name: kind for name, kind, _ in typed_columns if kind},
+        tuple(grain),
+        tuple(not_null),
+        {column: (least, most) for column, (least, most) in (ranges or {}).items()},
+    )
+
+
+@cache
+def query(name: str, **replacements: str) -> str:
+    """Select of sql/queries, by room and name: `query("ledger/cost_sums")`. A file is read when first needed.
+
+    replacements: for `{word}` in the file, where SQL takes no parameter: relations, columns, conditions on columns.
+    Values are always parameters. `{room/name}` in the file is another query. Raises `KeyError` for a word that the file
+    does not have.
+    """
+    text = _NESTED.sub(lambda match: f"({query(match[1])})", read_sql(f"queries/{name}.sql"))
+    for word, replacement in replacements.items():
         if f"{{{word}}}" not in text:
             raise KeyError(name, word)
         text = text.replace(f"{{{word}}}", replacement)
@@ -68,7 +110,7 @@ def query(name: str, **words: str) -> str:
 
 
 def read_sqlite(address: str, select: str) -> list[tuple[Any, ...]]:
-    """Rows of a catalog in SQLite, within a millisecond, as DuckDB is not asked; none if it can't be read now."""
+    """Rows of a SQLite catalog, read without DuckDB within a millisecond; none if it can't be read now."""
     uri = f"file:{quote(address)}?mode=ro"
     with unforked, suppress(sqlite3.Error, OSError), closing(sqlite3.connect(uri, uri=True)) as catalog:
         return catalog.execute(select).fetchall()

@@ -1,4 +1,9 @@
-"""Read-only SQL queries of users over the lake, in a locked-down connection."""
+"""Read-only SQL queries of users over the lake, in a locked-down connection.
+
+The lists say which functions and views of DuckDB a query may not name, and which table functions it may. Refused is
+what reads or changes something outside the query's rows: a file, a setting, the server, a log, another statement. A
+test compares the names of the installed DuckDB with a file and fails at a new one.
+"""
 
 import errno
 import json
@@ -17,11 +22,10 @@ from gradebook.rubrics.model.errors import QueryError
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.errors import reader_fault
-from gradebook.tasks.lake.function_lists import FUNCTIONS, REFUSED_SYSTEM_VIEWS, TABLE_FUNCTIONS
 from gradebook.tasks.lake.object_store import store_fault
-from gradebook.tasks.lake.own_parts import foreign_views, views_ever
+from gradebook.tasks.lake.schema import foreign_views, views_ever
 from gradebook.tasks.lake.sql import quoted
-from gradebook.tasks.system.bounded_child import ChildKilled, ChildTimeout, call_in_child, limit_files, limit_memory
+from gradebook.tasks.system.processes import ChildKilled, ChildTimeout, call_in_child, limit_files, limit_memory
 
 BATCH_ROWS = 10_000
 MARGIN_BYTES = 2**28
@@ -39,7 +43,7 @@ def run_query(lake: Lake, query: str) -> pa.Table:
     and for any error of DuckDB about it. A text or list of one row can take more memory: see `run_bounded_query`.
     """
     with tempfile.TemporaryDirectory(prefix="gradebook-sql-") as folder:
-        return _run(lake, query, folder, _answer)
+        return _run(lake, query, folder, _fetch_table)
 
 
 def run_bounded_query(lake: Lake, query: str, timeout_s: float) -> pa.Table:
@@ -63,8 +67,8 @@ def run_bounded_query(lake: Lake, query: str, timeout_s: float) -> pa.Table:
             except OSError as error:
                 if error.errno != errno.EFBIG:
                     raise
-                found = f"rows that take more than 1/{DISK_SHARE} of the free disk"
-                raise QueryError("sql", found, "fewer rows", "TMPDIR names the folder that they go through") from None
+                what = f"rows that take more than 1/{DISK_SHARE} of the free disk"
+                raise QueryError("sql", what, "fewer rows", "TMPDIR names the folder that they go through") from None
 
         try:
             call_in_child(lambda: _run(lake, query, folder, write), timeout_s)
@@ -82,7 +86,7 @@ def _run(
     lake: Lake, query: str, folder: str, fetch: Callable[[duckdb.DuckDBPyConnection, duckdb.Statement], Rows]
 ) -> Rows:
     with connect(lake, read_only=True, is_unshared=True) as connection:
-        _lock(connection, lake, folder)
+        _lock_down(connection, lake, folder)
         statement = _only_statement(connection, query)
         _refuse_other_sources(connection, statement, lake.at)
         try:
@@ -103,12 +107,12 @@ def _too_large() -> QueryError:
     )
 
 
-def _answer(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> pa.Table:
+def _fetch_table(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> pa.Table:
     """Rows of a statement. Executed in another thread: DuckDB ignores Ctrl-C until a step is done."""
     with ThreadPoolExecutor(1) as threads:
-        asked = threads.submit(lambda: connection.execute(statement).to_arrow_table())
+        future = threads.submit(lambda: connection.execute(statement).to_arrow_table())
         try:
-            return asked.result()
+            return future.result()
         except KeyboardInterrupt:
             connection.interrupt()
             raise
@@ -128,7 +132,7 @@ def _only_statement(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb
 
 @dataclass(frozen=True, slots=True)
 class _Views:
-    """Lower-case names of views: foreign ones at the version read, and whatever is a view at any version."""
+    """Lower-case names of views: foreign views at the version read, and all views of any version."""
 
     foreign: set[str]
     ever: set[str]
@@ -148,21 +152,24 @@ def _refuse_other_sources(connection: duckdb.DuckDBPyConnection, statement: duck
 
 
 def _refuse_function(node: dict[str, Any]) -> None:
-    """Refuse what is not on the lists, which also leaves out the functions of a catalog."""
+    """Refuse table functions beyond the allowed ones, and other functions that reach beyond their arguments.
+
+    A catalog with functions of its own is never opened.
+    """
     is_table = node.get("type") == "TABLE_FUNCTION"
     name = str((node["function"] if is_table else node).get("function_name", "")).lower()
     if is_table and name not in TABLE_FUNCTIONS:
         raise QueryError("sql", f"the table function {name}", "the lake's tables")
-    if name and not is_table and name not in FUNCTIONS | TABLE_FUNCTIONS:  # a table function's name is met twice
+    if not is_table and (name in REFUSED_FUNCTIONS or name.startswith(REFUSED_PREFIXES)):
         raise QueryError("sql", f"the function {name}", "one of those that only compute")
 
 
 def _refuse_table(node: dict[str, Any], views: _Views) -> None:
-    table, places = node["table_name"], (node["catalog_name"], node["schema_name"])
+    table, qualifiers = node["table_name"], (node["catalog_name"], node["schema_name"])
     name = table.lower()
     if "://" in table:  # DuckDB would treat s3://LAKE/../OTHER as a file of the lake
         raise QueryError("sql", f"the address {table}", "the lake's tables")
-    if name in REFUSED_SYSTEM_VIEWS or any(place.lower().startswith(CATALOG_PREFIX) for place in places):
+    if name in REFUSED_SYSTEM_VIEWS or any(qualifier.lower().startswith(CATALOG_PREFIX) for qualifier in qualifiers):
         raise QueryError("sql", f"the catalog's own table {table}", "the lake's tables")
     if name in views.foreign:
         raise QueryError("sql", f"the view {name!r}, which gradebook did not make", "the lake's tables")
@@ -193,7 +200,7 @@ def _nodes(tree: object) -> Iterator[dict[str, Any]]:
             branches.extend(branch)
 
 
-def _lock(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: str) -> None:
+def _lock_down(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: str) -> None:
     """Forbid files outside the lake's tables, extensions and changes of settings.
 
     folder: where DuckDB may spill.
@@ -222,3 +229,42 @@ def _bytes(size: str) -> int:
     """Bytes of a size as DuckDB writes it: 18.8 GiB."""
     number, unit = size.split()
     return int(float(number) * 1024 ** ("bytes", "KiB", "MiB", "GiB", "TiB").index(unit))
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# fmt: off
+# Scalar functions, aggregates and macros that reach beyond their arguments.
+REFUSED_FUNCTIONS = frozenset((
+    # settings, variables and the environment
+    "current_setting", "getenv", "getvariable",
+    # other statements: planning one calls its functions
+    "json_deserialize_sql", "json_serialize_plan", "json_serialize_sql",
+    # the session, its transactions, and the catalog's own tables
+    "current_connection_id", "current_query_id", "current_transaction_id", "get_block_size", "in_search_path",
+    "pg_get_constraintdef", "pg_get_viewdef", "txid_current",
+    # state that a query would change, logs, and waiting
+    "currval", "nextval", "parse_duckdb_log_message", "pg_sleep", "setseed", "sleep_ms", "write_log",
+    # internals, made for arguments that DuckDB prepares itself
+    "can_cast_implicitly", "cast_to_type", "combine", "constant_or_null", "create_sort_key", "finalize", "get_type",
+    "make_type", "remap_struct", "replace_type", "stats", "timetz_byte_comparable", "variant_bytes_to_variant",
+    "variant_to_parquet_variant", "vector_type",
+))
+# fmt: on
+REFUSED_PREFIXES = ("__internal_", "icu_collate_")
+# Other table functions reach beyond the lake: sqlite_scan reads any SQLite file on disk, postgres_query the whole
+# server. DuckDB's settings do not restrict them.
+TABLE_FUNCTIONS = _names(
+    """
+duckdb_columns duckdb_functions duckdb_tables ducklake_current_snapshot ducklake_snapshots ducklake_table_changes
+ducklake_table_deletions ducklake_table_info ducklake_table_insertions generate_series json_each json_tree range
+unnest
+"""
+)
+REFUSED_SYSTEM_VIEWS = _names(  # connection strings, settings, logs
+    """
+duckdb_databases duckdb_logs pg_database pg_prepared_statements pg_settings pg_tablespace pragma_database_list
+"""
+)

@@ -70,12 +70,12 @@ def _version_by(connection: duckdb.DuckDBPyConnection, text: str) -> int:
 
 def _end_of(text: str) -> datetime:
     """First instant after the day, minute, second or microsecond that a text names."""
-    written = _TIME.fullmatch(text)
+    match = _TIME.fullmatch(text)
     length = timedelta(days=1)
-    if written and written[1]:
+    if match and match[1]:
         length = timedelta(minutes=1)
-        if written["seconds"]:
-            length = timedelta(microseconds=1) if written["fraction"] else timedelta(seconds=1)
+        if match["seconds"]:
+            length = timedelta(microseconds=1) if match["fraction"] else timedelta(seconds=1)
     try:
         moment = datetime.fromisoformat(text)
         return (moment.replace(tzinfo=moment.tzinfo or UTC) + length).astimezone(UTC)
@@ -145,12 +145,12 @@ def _count_added(connection: duckdb.DuckDBPyConnection, versions: Sequence[int])
     if not versions:
         return {}
     low, high = versions[-1], versions[0]
-    between = {"first": low, "last": high}
-    tables = [quoted(name) for (name,) in connection.execute(query("lake/changed_tables"), between).fetchall()]
+    parameters = {"first": low, "last": high}
+    tables = [quoted(name) for (name,) in connection.execute(query("lake/changed_tables"), parameters).fetchall()]
     if not tables:
         return {}
     added = " union all ".join(_ADDED.format(name=name, low=low, high=high) for name in tables)
-    found: dict[int, dict[str, int]] = {}
+    counts: dict[int, dict[str, int]] = {}
     for row in read_rows(connection, f"from ({added}) order by row_count desc, table_name"):
-        found.setdefault(row["version"], {})[row["table_name"]] = row["row_count"]
-    return found
+        counts.setdefault(row["version"], {})[row["table_name"]] = row["row_count"]
+    return counts

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gradebook.rubrics.model.errors import InputError
-from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.rubrics.model.verdicts import JUDGMENT_SCHEMA
 from gradebook.tasks.judging.replies.journal import BrokenLine, read_journal, settled_journals
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect, connect_up_to_date
@@ -27,7 +27,7 @@ def settle_journals(lake: Lake, notes: list[str] | None = None) -> int:
     """Move the journals that no living process writes into the ledger. Returns the number of new judgments.
 
     A journal is deleted after its last commit; after a kill in between, the repeated commit adds nothing. Broken lines
-    are set aside in a file beside it, with a sentence in `notes`: they must not block the replies of others.
+    are set aside in a file next to it, with a sentence in `notes`: they must not block the replies of others.
     """
     settled_count = 0
     for path in settled_journals(lake.journal_folder):
@@ -48,7 +48,7 @@ def broken_journals(lake: Lake) -> list[Path]:
 
 
 def _set_aside(path: Path, broken: list[BrokenLine]) -> str:
-    """Copy the broken lines of a journal to a file beside it; returns a sentence about it."""
+    """Copy the broken lines of a journal to a file next to it; returns a sentence about it."""
     aside = path.with_name(path.name + BROKEN_SUFFIX)
     text = b"".join(line for _, line in broken)  # a run of short lines is one broken line
     write_bytes(aside, text, is_synced=True)
@@ -82,8 +82,8 @@ def run_judgments(lake: Lake, run_id: str) -> Iterator[pa.Table]:
     """Judgments that a run paid for, in batches of rows, as `JUDGMENT_SCHEMA`."""
     with connect(lake, read_only=True) as connection:
         names = ", ".join(JUDGMENT_SCHEMA.names)
-        found = connection.execute(f"select {names} from judgments where run_id = ?", [run_id])
-        for batch in found.to_arrow_reader(BATCH_ROWS):
+        cursor = connection.execute(f"select {names} from judgments where run_id = ?", [run_id])
+        for batch in cursor.to_arrow_reader(BATCH_ROWS):
             yield pa.Table.from_batches([batch]).cast(JUDGMENT_SCHEMA)
 
 
@@ -92,8 +92,8 @@ def held_judgments(lake: Lake, keys: list[str]) -> dict[str, dict[str, Any]]:
     with connect(lake, read_only=True) as connection:
         connection.register("wanted_keys", pa.table({"request_key": pa.array(keys, pa.string())}))
         firsts = query("ledger/first_judgments", columns=", ".join(JUDGMENT_SCHEMA.names))
-        found = connection.execute(firsts).to_arrow_table()
-    return {row["request_key"]: row for row in found.cast(JUDGMENT_SCHEMA).to_pylist()}
+        judgments = connection.execute(firsts).to_arrow_table()
+    return {row["request_key"]: row for row in judgments.cast(JUDGMENT_SCHEMA).to_pylist()}
 
 
 def answering_models(lake: Lake, run_id: str) -> list[tuple[str, str]]:
@@ -107,12 +107,12 @@ def answering_models(lake: Lake, run_id: str) -> list[tuple[str, str]]:
 
 
 def unreadable_replies(lake: Lake, run_id: str, statuses: Collection[str]) -> list[dict[str, Any]]:
-    """Replies that a run paid for, per judge: their number, the number with one of the statuses, and the first such
-    reply with its status.
+    """Judges of a run with unreadable replies, or with scored ones that are not JSON, one row each: the number of its
+    replies and of both kinds, and the first unreadable one. statuses: those that count as unreadable.
     """
     with connect(lake, read_only=True) as connection:
-        found = connection.execute(query("ledger/unreadable_replies"), {"run_id": run_id, "statuses": [*statuses]})
-        rows: list[dict[str, Any]] = found.to_arrow_table().to_pylist()
+        cursor = connection.execute(query("ledger/unreadable_replies"), {"run_id": run_id, "statuses": [*statuses]})
+        rows: list[dict[str, Any]] = cursor.to_arrow_table().to_pylist()
     return rows
 
 
@@ -120,12 +120,12 @@ def find_judgments(lake: Lake, name: str) -> list[dict[str, Any]]:
     """Judgments of a request key or of an output, earliest first. Raises `InputError` if there are none."""
     names = ", ".join(JUDGMENT_SCHEMA.names)
     with connect_up_to_date(lake) as connection:
-        found = connection.execute(
+        table = connection.execute(
             f"select {names} from judgments where request_key = $name or output_id = $name "
             "order by criterion_id, asked_at, judgment_id",
             {"name": name},
         ).to_arrow_table()
-    judgments: list[dict[str, Any]] = found.to_pylist()
+    judgments: list[dict[str, Any]] = table.to_pylist()
     if not judgments:
         raise InputError(name, f"no judgment of it in {lake.name}", "a request key or an output's id")
     return judgments
@@ -139,7 +139,7 @@ def _insert(lake: Lake, judgments: pa.Table, path: Path) -> int:
         connection.register("journal", judgments)
         row = connection.execute(
             "insert into judgments by name select distinct on (judgment_id) * from journal "
-            "anti join judgments using (judgment_id)"  # `not in` finds nothing new beside a null
+            "anti join judgments using (judgment_id)"  # `not in` finds nothing new if there is a null
         ).fetchone()
         count = int(row[0]) if row else 0
 
@@ -171,6 +171,6 @@ def journaled_judgments(lake: Lake) -> pa.Table:
     tables = [HELD_SCHEMA.empty_table()]
     for path in settled_journals(lake.journal_folder):
         for judgments in read_journal(path, BATCH_ROWS, lambda _: None):
-            held = judgments.select(list(HELD_COLUMNS))
-            tables.append(held.filter(pc.equal(held.column("status"), "scored")))
+            planned = judgments.select(list(HELD_COLUMNS))
+            tables.append(planned.filter(pc.equal(planned.column("status"), "scored")))
     return pa.concat_tables(tables)

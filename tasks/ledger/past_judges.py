@@ -2,32 +2,33 @@
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
 from pydantic import ValidationError
 
-from gradebook.tasks.judging.settings.judge import DEFAULT_BASE_URL, JudgeSettings, ReplaySettings
-from gradebook.tasks.judging.settings.panels import (
+from gradebook.tasks.judging.settings.judge import (
     CascadeSettings,
     Judge,
+    JudgeSettings,
     PanelSettings,
     PlainJudge,
+    ReplaySettings,
     When,
-    members_of,
-    online_members,
 )
+from gradebook.tasks.judging.settings.model import DECISION_FORMS, DEFAULT_BASE_URL, FORMS
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.sql import query
 
 _ORDERS = ("reply_order", "level_order", "flaws_first", "reply_format")
 _EXTRA = ("reasoning_effort", "verbosity", "thinking", "extra_body")
-SETTINGS = ("model", "temperature", "seed", "max_tokens", "packing", *_ORDERS, "epoch", *_EXTRA)
+_TOGETHER = ("reads_together", "questions_per_request")  # of a decision model
+SETTINGS = ("model", "temperature", "seed", "max_tokens", "packing", *_ORDERS, "epoch", *_EXTRA, *_TOGETHER)
 OPINIONS = ("replicates", "replicate_share", "swap_share")
-DEVIATIONS = 4  # so far a drawn share may lie from the one that was asked for
-# What bears on the price or the way to the model alone.
+DEVIATIONS = 4  # standard deviations by which a drawn share may differ from the requested one
+# Settings that affect only the price or the connection.
 _ASKING = ("base_url", "key", "key_header", "headers", "query", "prices", "service_tier", "mode")
 
 
@@ -48,24 +49,25 @@ class PastJudge:
 
     def changes(self, judge: Judge) -> tuple[str, ...]:
         """Settings in which a judge differs from this one; `judge` for any difference of a panel or cascade."""
+        model = judge.as_model
         if self.name != judge.judge:
-            return ("model",) if isinstance(judge, JudgeSettings) else ("judge",)
+            return ("judge",) if model is None else ("model",)
         if self.identity is None:
             return ()
-        if not isinstance(judge, JudgeSettings):
+        if model is None:
             return () if self.identity == judge.identity else ("judge",)
         names = dict.fromkeys((*judge.identity, *self.identity.keys() & {*_ORDERS, *_EXTRA, "epoch"}))
-        found = [name for name in names if self.identity.get(name) != judge.identity.get(name)]
-        found += [name for name in OPINIONS if self._differs(name, judge)]
-        return tuple("prompt" if name.startswith("prompt_") else name for name in found)
+        changed = [name for name in names if self.identity.get(name) != judge.identity.get(name)]
+        changed += [name for name in OPINIONS if self._differs(name, model)]
+        return tuple("prompt" if name.startswith("prompt_") else name for name in changed)
 
     def _differs(self, name: str, judge: JudgeSettings) -> bool:
         """Whether a judge gives other votes; shares count as equal if random sampling explains their difference."""
-        given = 1.0 if name == "replicate_share" and judge.replicates == 1 else getattr(judge, name)
+        value = 1.0 if name == "replicate_share" and judge.replicates == 1 else getattr(judge, name)
         if name == "replicates" or self.output_count is None:
-            return bool(given != self.opinions[name])
-        deviation = math.sqrt(given * (1 - given) / self.output_count)  # of a share of that many outputs
-        return bool(abs(given - self.opinions[name]) > DEVIATIONS * deviation)
+            return bool(value != self.opinions[name])
+        deviation = math.sqrt(value * (1 - value) / self.output_count)  # of a share of that many outputs
+        return bool(abs(value - self.opinions[name]) > DEVIATIONS * deviation)
 
     def restore(self, like: Judge | None, base_url: str | None) -> Judge | None:
         """Judge to price; None if it cannot be restored. like: judge whose prices apply to the same models."""
@@ -73,10 +75,10 @@ class PastJudge:
             return like
         try:
             restored = _restore(self.identity or {"kind": "openai_chat", "model": self.name}, base_url)
-        except (KeyError, TypeError, ValidationError):  # of another version
+        except (KeyError, StopIteration, TypeError, ValidationError):  # of another version
             return None
-        if isinstance(restored, JudgeSettings):
-            restored = restored.model_copy(update=self.opinions)
+        if restored.as_model is not None:
+            restored = restored.as_model.model_copy(update=self.opinions)
         return _priced_like(restored, like)
 
 
@@ -94,9 +96,9 @@ def read_past_judge(connection: duckdb.DuckDBPyConnection, run: Row) -> PastJudg
 
 def _restore(identity: Row, base_url: str | None) -> Judge:
     if identity["kind"] == "panel":
-        return PanelSettings(tuple(_member(one, base_url) for one in identity["members"]), identity["aggregate"])
+        return PanelSettings(tuple(_member(member, base_url) for member in identity["members"]), identity["aggregate"])
     if identity["kind"] == "cascade":
-        first, then = (_member(one, base_url) for one in identity["members"])
+        first, then = (_member(member, base_url) for member in identity["members"])
         return CascadeSettings(first, then, When.model_validate(identity["when"]))
     return _member(identity, base_url)
 
@@ -105,6 +107,10 @@ def _member(identity: Row, base_url: str | None) -> PlainJudge:
     if identity["kind"] == "replay":
         return ReplaySettings(Path("recorded"), identity["digest"])
     recorded: dict[str, Any] = {name: identity[name] for name in SETTINGS if name in identity}
+    form = next(form for form, kind in FORMS.items() if kind == identity["kind"])
+    if form in DECISION_FORMS:
+        endpoint = {"base_url": base_url or DEFAULT_BASE_URL, "form": form}
+        return JudgeSettings.model_validate(recorded | identity.get("opinions", {}) | endpoint)
     mode = "logprobs" if identity.get("reply") == "logprobs" else "reply"
     address = base_url or DEFAULT_BASE_URL
     opinions = identity.get("opinions", {})
@@ -115,20 +121,16 @@ def _member(identity: Row, base_url: str | None) -> PlainJudge:
 
 def _priced_like(judge: Judge, like: Judge | None) -> Judge:
     """Judge with the prices and the addresses of the judges with the same models."""
-    known = {member.model: member for member in online_members(like)}
-    members = tuple(_member_like(member, known) for member in members_of(judge))
-    if isinstance(judge, PanelSettings):
-        return replace(judge, members=members)
-    if isinstance(judge, CascadeSettings):
-        return replace(judge, first=members[0], then=members[1])
-    return members[0]
+    by_model = {model.model: model for model in like.online} if like else {}
+    return judge.with_members([_member_like(member, by_model) for member in judge.members])
 
 
-def _member_like(member: PlainJudge, known: dict[str, JudgeSettings]) -> PlainJudge:
-    if not isinstance(member, JudgeSettings) or member.model not in known:
+def _member_like(member: PlainJudge, by_model: dict[str, JudgeSettings]) -> PlainJudge:
+    model = member.as_model
+    if model is None or model.model not in by_model:
         return member
-    like = known[member.model]
+    like = by_model[model.model]
     asking = {name: getattr(like, name) for name in _ASKING}
-    if "logprobs" in (like.mode, member.mode):  # the mode changes the question, not only the transport
-        asking["mode"] = member.mode
-    return member.model_copy(update=asking)
+    if "logprobs" in (like.mode, model.mode):  # the mode changes the question, not only the transport
+        asking["mode"] = model.mode
+    return model.model_copy(update=asking)

@@ -1,4 +1,4 @@
-"""Recordings: the replies of a run in a file for `replay:FILE`, whichever run paid for them."""
+"""Recordings: the replies that a run used, in a file for `replay:FILE`."""
 
 import os
 import stat
@@ -13,7 +13,7 @@ from gradebook.rubrics.model.errors import InputError, JudgeSettingsError, Unfin
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.datasets.case_criteria import judged_names
 from gradebook.tasks.judging.replies.recorded_judge import NO_REPLY, RecordedStatus, check_recording
-from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
+from gradebook.tasks.judging.settings.judge import Judge
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.sql import query
@@ -26,11 +26,13 @@ SLOT_FIELDS = ("case_id", "model", "checkpoint", "sample_index", "criterion_id",
 Row = dict[str, Any]
 
 
-def refuse_record(path: Path, judge: JudgeSettings | ReplaySettings | None) -> None:
+def refuse_record(path: Path, judge: Judge | None) -> None:
     """Raise `InputError` if a run's replies cannot be written to a file, or would replace something else."""
     if judge is None:
         raise InputError("--record", "no --judge", "one whose replies are to be kept")
-    if isinstance(judge, ReplaySettings) and judge.path.resolve() == path.resolve():
+    if len(judge.members) > 1:  # lines of a recording do not name their judge
+        raise InputError("--record", judge.judge, "a single judge")
+    if any(recording.path.resolve() == path.resolve() for recording in judge.recordings):
         raise InputError("--record", f"{path}, which --judge reads", "another file")
     try:
         folder = next(parent for parent in path.absolute().parents if parent.exists())
@@ -102,11 +104,11 @@ def _scored(row: Row) -> Row:
 def _useless(row: Row) -> Row | None:
     """Status of a question without a level; None if it was not asked."""
     useless = row["useless"] or {}
-    status, _, words = (row["reason"] or useless.get("status") or "").partition(": ")
+    status, _, reply = (row["reason"] or useless.get("status") or "").partition(": ")
     if status not in get_args(RecordedStatus):
         return None
     if status == NO_REPLY:
-        return {"status": status, "reply": words}
+        return {"status": status, "reply": reply}
     reasons = _reasons(row if row["reason"] else useless)
     return {"status": status, "reply": useless.get("reply")} | reasons
 

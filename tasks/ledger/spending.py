@@ -9,14 +9,13 @@ from typing import Any, Literal
 
 import duckdb
 
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import LakeError
-from gradebook.tasks.judging.money.budget import read_budget
+from gradebook.rubrics.text.wording import counted, price_words
+from gradebook.tasks.judging.budget import read_budget
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, make_table, read_run
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.system.number_format import price_words
 from gradebook.tasks.workspace.folder import RunFolder
 
 Part = Literal["criterion", "judge", "day", "stage"]
@@ -38,6 +37,8 @@ class CostSum:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
+    written_tokens: int = 0  # to the endpoint's cache, part of prompt_tokens
+    reasoning_tokens: int = 0  # part of completion_tokens
     billed_usd: float | None = 0.0
     unpriced_count: int = 0
     uncounted_count: int = 0
@@ -90,7 +91,7 @@ class Spending:
             "run_id": self.run_id,
             "since": self.since,
             "total": _cells(self.total, "all"),
-            "by": {part: [_cells(each, part) for each in sums] for part, sums in self.parts.items()},
+            "by": {part: [_cells(cost_sum, part) for cost_sum in sums] for part, sums in self.parts.items()},
             "possible_usd": self.possible_usd,
             "notes": list(self.notes),
         }

@@ -2,5 +2,5 @@
 
 models            build_marts, model_order: the models in dependency order
 checks            check_rows, check_marts: rules of the tables of each stage
-sources           relations that the staging models read
+sources           relations that the models read
 """

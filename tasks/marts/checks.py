@@ -5,16 +5,16 @@ relation of that name, marts are all relations of `build_marts`.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import duckdb
 import pyarrow as pa
 
-from gradebook.tasks.lake.sql import described_tables, file_list, open_database
+from gradebook.tasks.lake.sql import DeclaredTable, declared_tables, file_list, open_database
 from gradebook.tasks.marts.models import Model, has_rows, known_relations, mart_names, read_layer, relations_read
 
 TableStage = Literal["outputs", "verdicts", "judgments"]  # stages that check the table of their name
@@ -27,7 +27,8 @@ _ONLY_WITH = re.compile(r"^-- only with: (\w+)$", re.MULTILINE)
 class Check:
     """Select of the rows that break a rule.
 
-    needed: relation without whose rows there are none; column: of the stage's relation, without which it is not run.
+    needed: relation; without rows in it, no row breaks the rule. column: of the stage's relation; without it, the check
+    is not run.
     """
 
     name: str
@@ -94,38 +95,36 @@ def _of_file(file: Model) -> Check:
 
 def _declared(stage: Stage, columns: frozenset[str] | None) -> Iterator[Check]:
     """Checks of what sql/columns.yml declares of the tables of a stage: grain, null rules and ranges."""
-    for table, words in described_tables().items():
-        if stage == "marts" and table not in get_args(TableStage):
-            is_mart = table in mart_names()
-            relation, needed = (table, table) if is_mart else (f"stg_{table}", f"source_{table}")
-            yield from _declared_of(table, words, relation, needed)
-        elif stage == table:
-            yield from _declared_of(table, _only(words, columns), table, None)
+    for name, table in declared_tables().items():
+        if stage == "marts" and name not in get_args(TableStage):
+            is_mart = name in mart_names()
+            relation, needed = (name, name) if is_mart else (f"stg_{name}", f"source_{name}")
+            yield from _declared_of(name, table, relation, needed)
+        elif stage == name:
+            yield from _declared_of(name, _only(table, columns), name, None)
 
 
-def _only(words: Mapping[str, Any], columns: frozenset[str] | None) -> Mapping[str, Any]:
-    """Declarations of a table, without those about columns that its relation lacks."""
+def _only(table: DeclaredTable, columns: frozenset[str] | None) -> DeclaredTable:
+    """Table without null rules about columns that its relation lacks."""
     if columns is None:
-        return words
-    not_null = [name for name in words.get("not_null", ()) if name in columns]
-    return {**words, "not_null": not_null}
+        return table
+    return replace(table, not_null=tuple(name for name in table.not_null if name in columns))
 
 
-def _declared_of(table: str, words: Mapping[str, Any], relation: str, needed: str | None) -> Iterator[Check]:
-    grain: Sequence[str] = words.get("grain", ())
-    key = ", ".join(grain)
+def _declared_of(name: str, table: DeclaredTable, relation: str, needed: str | None) -> Iterator[Check]:
+    grain, key = table.grain, ", ".join(table.grain)
     if grain:
         sql = f"select {key}, count(*) as row_count from {relation} group by {key} having count(*) > 1"
-        yield Check(f"{table}_grain", f"{table} has one row per {key}.", "error", sql, needed)
-    if not_null := words.get("not_null"):
-        names, broken = ", ".join(not_null), " or ".join(f"{name} is null" for name in not_null)
-        sql = f"select {', '.join(dict.fromkeys([*grain, *not_null]))} from {relation} where {broken}"
-        yield Check(f"{table}_not_null", f"No row of {table} lacks {names}.", "error", sql, needed)
-    if ranges := words.get("ranges"):
-        rule = ", ".join(f"{name} {_range_words(*ends)}" for name, ends in ranges.items())
-        broken = " or ".join(f"not ({_in_range(name, *ends)})" for name, ends in ranges.items())
-        sql = f"select {', '.join(dict.fromkeys([*grain, *ranges]))} from {relation} where {broken}"
-        yield Check(f"{table}_in_range", f"Values of {table} are in range: {rule}.", "error", sql, needed)
+        yield Check(f"{name}_grain", f"{name} has one row per {key}.", "error", sql, needed)
+    if table.not_null:
+        names, broken = ", ".join(table.not_null), " or ".join(f"{column} is null" for column in table.not_null)
+        sql = f"select {', '.join(dict.fromkeys([*grain, *table.not_null]))} from {relation} where {broken}"
+        yield Check(f"{name}_not_null", f"No row of {name} lacks {names}.", "error", sql, needed)
+    if table.ranges:
+        rule = ", ".join(f"{column} {_range_words(*ends)}" for column, ends in table.ranges.items())
+        broken = " or ".join(f"not ({_in_range(column, *ends)})" for column, ends in table.ranges.items())
+        sql = f"select {', '.join(dict.fromkeys([*grain, *table.ranges]))} from {relation} where {broken}"
+        yield Check(f"{name}_in_range", f"Values of {name} are in range: {rule}.", "error", sql, needed)
 
 
 def _in_range(column: str, least: float | None, most: float | None) -> str:

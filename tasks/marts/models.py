@@ -19,16 +19,16 @@ import numpy as np
 import pyarrow as pa
 from duckdb.func import ARROW, SPECIAL
 
-from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.model.errors import GradebookError
-from gradebook.rubrics.statistics.score_intervals import score_ends
-from gradebook.rubrics.statistics.vectorised_means import Means
-from gradebook.rubrics.statistics.weak_slices import shortfall_test
-from gradebook.tasks.lake.sql import NO_PROGRESS_BAR, open_database, read_sql
+from gradebook.rubrics.statistics.arrays import Floats
+from gradebook.rubrics.statistics.intervals import Means
+from gradebook.rubrics.statistics.means import score_ends
+from gradebook.rubrics.statistics.significance import shortfall_test
+from gradebook.tasks.lake.sql import NO_PROGRESS_BAR, declared_tables, open_database, read_sql
 
 
 def add_functions(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the functions; those of an earlier build on this connection stay."""
+    """Create the SQL functions; those of an earlier build on this connection stay."""
     double = connection.sqltype("double")  # duckdb.sqltype opens a database of its own
     ends = connection.struct_type({"low": double, "high": double})
     test = connection.struct_type({"p": double, "standard_error": double})
@@ -58,8 +58,8 @@ def _shortfall_test(
     n: pa.Array, rest_n: pa.Array, shortfall: pa.Array, sd: pa.Array, skewness: pa.Array, inflation: pa.Array
 ) -> pa.Array:
     """{p, standard_error} of `shortfall_test`; no argument is null."""
-    found = shortfall_test(*(_floats(column) for column in (n, rest_n, shortfall, sd, skewness, inflation)))
-    return pa.StructArray.from_arrays([pa.array(each) for each in found], ["p", "standard_error"])
+    tests = shortfall_test(*(_floats(column) for column in (n, rest_n, shortfall, sd, skewness, inflation)))
+    return pa.StructArray.from_arrays([pa.array(column) for column in tests], ["p", "standard_error"])
 
 
 def _floats(column: pa.Array) -> Floats:
@@ -73,7 +73,7 @@ SOURCES = frozenset(
     {
         *("source_outputs", "source_verdicts", "source_judgments", "source_run", "source_timings"),
         *("source_criteria", "source_category_weights", "source_categories", "source_steps", "source_case_criteria"),
-        *("source_opinions", "source_agreement", "source_run_comparisons", "source_case_weights"),
+        *("source_opinions", "source_agreement", "source_audited", "source_run_comparisons", "source_case_weights"),
     }
 )
 
@@ -86,7 +86,7 @@ _MATERIALIZED = re.compile(r"^-- materialized: (\w+)$", re.MULTILINE)
 # A table with this line is made without a query, and a check not run, where the named relation has no rows: planning a
 # query takes longer than running it over few rows.
 _EMPTY_WITHOUT = re.compile(r"^-- empty without: (\w+)$", re.MULTILINE)
-# What DuckDB's parser finds in the files of sql/, a hundred times as fast: a test holds the two to each other.
+# Relations as DuckDB's parser finds them in sql/, a hundred times as fast: a test compares the two.
 _COMMENT = re.compile(r"--[^\n]*")
 _READ = re.compile(r"\b(?:from|join)\s+(\w+)\b(?!\s*\()")
 _CTE = re.compile(r"\b(\w+) as (?:not )?(?:materialized )?\(")
@@ -118,9 +118,9 @@ class Model:
 
     @property
     def needed(self) -> str | None:
-        """Relation that the header names: without rows there, none are here."""
-        named = _EMPTY_WITHOUT.search(self.sql)
-        return named[1] if named else None
+        """Relation that the header names: if it has no rows, this one has none."""
+        match_ = _EMPTY_WITHOUT.search(self.sql)
+        return match_[1] if match_ else None
 
 
 def connect_marts(path: Path, memory_limit: str = "4GB") -> duckdb.DuckDBPyConnection:
@@ -191,15 +191,18 @@ def has_rows(connection: duckdb.DuckDBPyConnection, relation: str) -> bool:
 
 def _without_rows(model: Model) -> str:
     """Statement that creates a model without rows, with the columns given in sql/."""
-    text = read_sql("intermediate.sql") + read_sql("tables.sql")
-    _, _, below = text.partition(f"create table if not exists {model.name} (")
-    return f"create or replace {_relation(model)} {model.name} ({below.partition(';')[0]}"
+    if model.layer == "marts":
+        body = declared_tables()[model.name].body
+    else:
+        _, _, below = read_sql("intermediate.sql").partition(f"create table if not exists {model.name} ")
+        body = below.partition(";")[0]
+    return f"create or replace {_relation(model)} {model.name} {body}"
 
 
 def _relation(model: Model) -> str:
     """Kind of relation that a model becomes: a table for marts, else as its header says, else a view."""
-    named = _MATERIALIZED.search(model.sql)
-    return MATERIALIZED[named[1] if named else "table" if model.layer == "marts" else "view"]
+    match_ = _MATERIALIZED.search(model.sql)
+    return MATERIALIZED[match_[1] if match_ else "table" if model.layer == "marts" else "view"]
 
 
 def mart_names() -> tuple[str, ...]:

@@ -7,9 +7,8 @@ import pyarrow as pa
 
 from gradebook.rubrics.files.case_criteria import CASE_CRITERIA_SCHEMA
 from gradebook.rubrics.files.tables import criteria_table
-from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
-from gradebook.rubrics.model.opinions import OPINION_SCHEMA
 from gradebook.rubrics.model.rubric import Rubric, category_weights, tree_steps
+from gradebook.rubrics.model.verdicts import JUDGMENT_SCHEMA, OPINION_SCHEMA
 from gradebook.tasks.datasets.case_criteria import case_criteria_files
 from gradebook.tasks.datasets.sample import CASE_WEIGHTS_SCHEMA
 from gradebook.tasks.lake.address import Lake
@@ -22,7 +21,9 @@ from gradebook.tasks.workspace.timings import read_timings
 
 # Of outputs and verdicts: up to some thousand outputs, most of the time goes to planning, and threads wait for another.
 ONE_THREAD_BYTES = 2**20
+# parent: the enclosing category, null at the top
 CATEGORIES_SCHEMA = pa.schema([pa.field("category", pa.string()), pa.field("parent", pa.string())])
+# A criterion in the category or in one below it; weight: in the category's score, 0 for a gate.
 CATEGORY_WEIGHTS_SCHEMA = pa.schema(
     [pa.field("category", pa.string()), pa.field("criterion_id", pa.string()), pa.field("weight", pa.float64())]
 )
@@ -30,6 +31,8 @@ _TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
 _PAID_SCHEMA = pa.schema(
     [JUDGMENT_SCHEMA.field(name) for name in ("output_id", "criterion_id", *_TOKENS, "cost_usd", "attempts")]
 )
+# A node on the path from the root of a category tree ('' for the whole) down to the criterion, and its weight among its
+# siblings under parent. No rows without a tree.
 STEPS_SCHEMA = pa.schema(
     [
         *(pa.field(name, pa.string()) for name in ("root", "criterion_id", "parent", "node")),

@@ -8,7 +8,7 @@ from datetime import date, datetime
 import duckdb
 import numpy as np
 
-from gradebook.rubrics.files.digest import rubric_from_body
+from gradebook.rubrics.files.versions import rubric_from_body
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.outputs import output_id, stored_output
 from gradebook.rubrics.text.plain_words import unknown_word
@@ -16,7 +16,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect_up_to_date
 from gradebook.tasks.lake.rows import Row, insert_rows, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.rewards.rows import ReadOutput
+from gradebook.tasks.rewards.outputs import ReadOutput
 from gradebook.tasks.rubric_store.questions import add_questions_of_run
 from gradebook.tasks.workspace.folder import RUN_ID
 
@@ -95,8 +95,10 @@ def read_anchors(connection: duckdb.DuckDBPyConnection, name: str) -> tuple[Row,
     """Anchors of a set, one row per output and criterion. Raises `InputError` for an unknown name."""
     rows = read_rows(connection, "select * from anchors where anchor_set = ? order by output_id, criterion_id", name)
     if not rows:
-        known = [each for (each,) in connection.execute("select distinct anchor_set from anchors").fetchall()]
-        expected = unknown_word(name, known) if known else "one that `gradebook anchors make` made"
+        names = [
+            name_in_lake for (name_in_lake,) in connection.execute("select distinct anchor_set from anchors").fetchall()
+        ]
+        expected = unknown_word(name, names) if names else "one that `gradebook anchors make` made"
         raise InputError("anchors", f"no anchor set {name!r} in the lake", expected)
     return rows
 
@@ -105,8 +107,8 @@ def intact_outputs(connection: duckdb.DuckDBPyConnection, anchors: Sequence[Row]
     """Anchored outputs whose content still has their id, in the order of their ids."""
     names = sorted({row["output_id"] for row in anchors})
     rows = connection.execute(_OUTPUTS, [names]).to_arrow_table().to_pylist()
-    found = {row["output_id"]: stored_output(row) for row in rows}
-    return [ReadOutput(name, found[name]) for name in names if name in found and output_id(found[name]) == name]
+    outputs = {row["output_id"]: stored_output(row) for row in rows}
+    return [ReadOutput(name, outputs[name]) for name in names if name in outputs and output_id(outputs[name]) == name]
 
 
 def choose_outputs(
@@ -138,18 +140,18 @@ def _refuse_choice(choice: AnchorChoice) -> None:
 
 def _candidates(connection: duckdb.DuckDBPyConnection, run: Row, choice: AnchorChoice) -> tuple[Row, ...]:
     bodies = read_rows(connection, _BODY, run["rubric_id"], run["rubric_version"])
-    judged = [each.id for row in bodies for each in rubric_from_body(row["body"]).judged_criteria]
+    judged = [criterion.id for row in bodies for criterion in rubric_from_body(row["body"]).judged_criteria]
     add_questions_of_run(connection, choice.run_id, "ratings")
     select = query("operations/anchor_candidates")
     rows = read_rows(connection, select, run_id=choice.run_id, criteria=judged) if judged else ()
     rated = {row["output_id"] for row in rows if row["people_count"]}
-    found = tuple(row for row in rows if not choice.is_rated or row["output_id"] in rated)
-    if not found:
+    eligible = tuple(row for row in rows if not choice.is_rated or row["output_id"] in rated)
+    if not eligible:
         what = "that people rated and the judge scored" if choice.is_rated else "that a judge scored"
         raise InputError("run", f"{choice.run_id}, without an output {what}", "a run with some")
-    return found
+    return eligible
 
 
 def _anchor(row: Row) -> Row:
-    named = {"criterion_id": row["criterion"], "level_id": row["level"] or None}
-    return named | {name: row[name] for name in ("output_id", "score", "people_score", "people_count")}
+    renamed = {"criterion_id": row["criterion"], "level_id": row["level"] or None}
+    return renamed | {name: row[name] for name in ("output_id", "score", "people_score", "people_count")}

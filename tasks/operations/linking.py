@@ -9,21 +9,20 @@ from datetime import datetime
 import duckdb
 import numpy as np
 
-from gradebook.rubrics.model.arrays import Floats
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Rubric
-from gradebook.rubrics.statistics.chance import Chance
+from gradebook.rubrics.statistics.arrays import Floats
+from gradebook.rubrics.statistics.distributions import measure_spread
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, mean_interval, measure_mean
 from gradebook.rubrics.statistics.rules import CRITERION, OVERALL
-from gradebook.rubrics.statistics.spread import measure_spread
+from gradebook.rubrics.statistics.significance import Chance
+from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.judging.settings.files import read_judge
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect_up_to_date, upgrade_lake
 from gradebook.tasks.lake.rows import Row, insert_rows
 from gradebook.tasks.operations.anchors import intact_outputs, read_anchors
-from gradebook.tasks.rewards.rows import ReadOutput
-from gradebook.tasks.rewards.scored import Score
+from gradebook.tasks.rewards.outputs import ReadOutput, Score
 from gradebook.tasks.rewards.scorer import RubricScorer, score_stored
 from gradebook.tasks.rubric_store.versions import find_rubric, store_rubric
 
@@ -33,13 +32,17 @@ USUAL_CASES = 150  # below, a note says that the interval is wide
 
 @dataclass(frozen=True, slots=True)
 class LinkRequest:
-    """Rubric versions to link. judge: of both, None for rubrics without judged criteria. budget_usd: half for each."""
+    """Rubric versions to link. judge: of both, None for rubrics without judged criteria. budget_usd: half for each.
+
+    baseline: run whose answers preferences and similarities compare with.
+    """
 
     old: str
     new: str
     anchor_set: str
     judge: str | None = None
     budget_usd: float | None = None
+    baseline: str | None = None
 
 
 def link_rubrics(lake: Lake, request: LinkRequest, now: datetime) -> tuple[Row, ...]:
@@ -50,57 +53,63 @@ def link_rubrics(lake: Lake, request: LinkRequest, now: datetime) -> tuple[Row, 
     upgrade_lake(lake)
     old, new = find_rubric(request.old, lake), find_rubric(request.new, lake)
     if (old.id, old.version) == (new.id, new.version) or old.id != new.id:
-        found = f"{old.id} {old.version} and {new.id} {new.version}"
-        raise InputError("link", found, "two versions of one rubric")
+        versions = f"{old.id} {old.version} and {new.id} {new.version}"
+        raise InputError("link", versions, "two versions of one rubric")
     with connect_up_to_date(lake) as connection:
         outputs = intact_outputs(connection, read_anchors(connection, request.anchor_set))
     half = None if request.budget_usd is None else request.budget_usd / 2
     judge = None if request.judge is None else read_judge(request.judge, os.environ)
     sides = []
     for rubric in (old, new):
-        with RubricScorer(rubric, request.judge, on_fault="raise", budget_usd=half, lake=lake) as scorer:
+        with RubricScorer(
+            rubric, request.judge, on_fault="raise", budget_usd=half, lake=lake, baseline=request.baseline
+        ) as scorer:
             sides.append(score_stored(scorer, outputs))
-    linked = {"rubric_id": old.id, "old_version": old.version, "new_version": new.version, "made_at": now}
-    linked |= {"anchor_set": request.anchor_set, "judge": judge and judge.judge}
-    linked |= {"judge_digest": judge and judge.judge_digest}
+    link = {"rubric_id": old.id, "old_version": old.version, "new_version": new.version, "made_at": now}
+    link |= {"anchor_set": request.anchor_set, "judge": judge and judge.judge}
+    link |= {"judge_digest": judge and judge.judge_digest}
     hint = "judged criteria need a --judge" if judge is None and (old.asked_criteria or new.asked_criteria) else ""
-    rows = [linked | row for row in _rows(outputs, sides[0], sides[1], _shared(old, new), hint)]
-    _store(lake, (old, new), rows, now)
+    rows = [link | row for row in _link_rows(outputs, sides[0], sides[1], _shared_criteria(old, new), hint)]
+    _store_links(lake, (old, new), rows, now)
     return tuple(rows)
 
 
-def _shared(old: Rubric, new: Rubric) -> list[str]:
-    known = {criterion.id for criterion in old.criteria}
-    return [criterion.id for criterion in new.criteria if criterion.id in known]
+def _shared_criteria(old: Rubric, new: Rubric) -> list[str]:
+    old_ids = {criterion.id for criterion in old.criteria}
+    return [criterion.id for criterion in new.criteria if criterion.id in old_ids]
 
 
-def _rows(
+def _link_rows(
     outputs: Sequence[ReadOutput], of_old: Sequence[Score], of_new: Sequence[Score], criteria: Sequence[str], hint: str
 ) -> list[Row]:
     """Rows of the overall score, and of each criterion of both versions that enough cases have scores on.
 
     hint: for the error where too few cases have scores.
     """
-    cases = np.array([each.output.cluster or each.output.case_id for each in outputs])
+    cases = np.array([anchor.output.cluster or anchor.output.case_id for anchor in outputs])
 
     def values(scores: Sequence[Score], name: str) -> Floats:
-        found = [each.score if not name else each.criteria[name].score for each in scores]
-        return np.array([math.nan if value is None else value for value in found])
+        criterion_scores = [
+            output_score.score if not name else output_score.criteria[name].score for output_score in scores
+        ]
+        return np.array([math.nan if value is None else value for value in criterion_scores])
 
-    overall = _figures(values(of_old, ""), values(of_new, ""), cases)
+    overall = _link_figures(values(of_old, ""), values(of_new, ""), cases)
     if overall is None:
-        counts = " and ".join(str(sum(each.score is not None for each in side)) for side in (of_old, of_new))
-        found = (
+        counts = " and ".join(
+            str(sum(output_score.score is not None for output_score in side)) for side in (of_old, of_new)
+        )
+        summary = (
             f"under {LEAST_CASES} cases with a score by both versions ({counts} of {counted(len(outputs), 'output')})"
         )
-        raise InputError("anchors", found, f"{USUAL_CASES} or more", hint)
+        raise InputError("anchors", summary, f"{USUAL_CASES} or more", hint)
     rows = [{"scope": OVERALL, "scope_id": ""} | overall]
-    of_criteria = [(name, _figures(values(of_old, name), values(of_new, name), cases)) for name in criteria]
+    of_criteria = [(name, _link_figures(values(of_old, name), values(of_new, name), cases)) for name in criteria]
     rows += [{"scope": CRITERION, "scope_id": name} | figures for name, figures in of_criteria if figures is not None]
     return rows
 
 
-def _figures(old: Floats, new: Floats, cases: np.ndarray[tuple[int], np.dtype[np.str_]]) -> Row | None:
+def _link_figures(old: Floats, new: Floats, cases: np.ndarray[tuple[int], np.dtype[np.str_]]) -> Row | None:
     """Offset, and slope where the spreads differ beyond chance (mean and sigma linking); None for few cases."""
     is_known = ~np.isnan(new - old)
     of_old, of_new, clusters = old[is_known], new[is_known], cases[is_known]
@@ -125,7 +134,7 @@ def _figures(old: Floats, new: Floats, cases: np.ndarray[tuple[int], np.dtype[np
     }
 
 
-def _store(lake: Lake, rubrics: tuple[Rubric, Rubric], rows: Sequence[Row], now: datetime) -> None:
+def _store_links(lake: Lake, rubrics: tuple[Rubric, Rubric], rows: Sequence[Row], now: datetime) -> None:
     def body(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
         for rubric in rubrics:
             store_rubric(connection, rubric, now)

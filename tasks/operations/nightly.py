@@ -12,14 +12,15 @@ from typing import Any
 
 import duckdb
 
-from gradebook.rubrics.model.counts import counted
-from gradebook.rubrics.model.errors import GradebookError, InputError, LakeError, UnfinishedError
+from gradebook.rubrics.model.errors import BudgetReached, GradebookError, InputError, LakeError, UnfinishedError
+from gradebook.rubrics.statistics.release import Ship
 from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.rubrics.text.tables import table_of
+from gradebook.rubrics.text.wording import counted, price_words, score_words, signed_words
 from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.stopping import stopped_words
-from gradebook.tasks.judging.money.budget import read_budget
-from gradebook.tasks.judging.money.prices import total_usd
+from gradebook.tasks.judging.budget import read_budget
+from gradebook.tasks.judging.prices import total_usd
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.compaction import Upkeep, compact_lake
 from gradebook.tasks.lake.connections import connect, lake_exists
@@ -28,15 +29,15 @@ from gradebook.tasks.lake.sql import query
 from gradebook.tasks.operations.sentinel import Watch, watch_judge
 from gradebook.tasks.operations.suites import Suite, SuitesFile, suite_request, suites_title, watch_request
 from gradebook.tasks.published.summary import RunSummary
-from gradebook.tasks.reporting.export.markdown import escaped, table_text
+from gradebook.tasks.published.verdict import weakest_words
+from gradebook.tasks.reporting.rendering import escaped, table_text
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.runs.resume_command import in_suites_file
 from gradebook.tasks.stages.pipeline import publish_evaluation
 from gradebook.tasks.stages.submit import Event, Stages
 from gradebook.tasks.system.logs import LOGGER
-from gradebook.tasks.system.number_format import price_words, score_words, signed_words
 from gradebook.tasks.system.secret_values import without_secret_values
-from gradebook.tasks.workspace.folder import DEFAULT_LAKE, RunFolder
+from gradebook.tasks.workspace.folder import DEFAULT_LAKE, RunFolder, report_url
 
 DRIFTED_EVENT = "gradebook.judge.drifted"
 _ROUNDING_USD = 1e-9
@@ -55,6 +56,7 @@ class SuiteMean:
     before: float | None
     difference: float | None
     is_moved: bool | None = None  # whether the difference is beyond chance; None: unknown
+    weakest: str | None = None  # the criterion with the lowest mean, and that mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,8 @@ class SuiteEnd:
     the rule against the baseline was not checked; None if it was, or there is none. watch: of the judge on the suite's
     anchors; None without anchors, or where watch_fault says why. stopped: how its run stopped early, if it did.
     has_requirement: whether a gate or rule was checked that decides. is_refused: whether a setting is at fault, for
-    which `gradebook evaluate` exits with 2.
+    which `gradebook evaluate` exits with 2. is_over_budget: whether the budget ended it. word: the verdict on its
+    models in a word; None: as `is_met` says.
     """
 
     suite: str
@@ -86,6 +89,8 @@ class SuiteEnd:
     stopped: str | None = None
     has_requirement: bool = True
     is_refused: bool = False
+    is_over_budget: bool = False
+    word: str | None = None
 
     @property
     def spent_usd(self) -> float | None:
@@ -130,7 +135,7 @@ class Night:
     @property
     def to_mend(self) -> tuple[str, ...]:
         """Suites that end in the same way again until their setting or their budget is changed."""
-        return tuple(end.suite for end in self.failed if end.is_refused or str(end.fault).startswith("budget:"))
+        return tuple(end.suite for end in self.failed if end.is_refused or end.is_over_budget)
 
     @property
     def unmet(self) -> tuple[SuiteEnd, ...]:
@@ -160,12 +165,12 @@ class Night:
 
     def _summary(self, failed: list[str]) -> str:
         published = len(self.ends) - len(self.failed)
-        words = [f"{published} of {counted(len(self.ends), 'suite')} published"]
+        clauses = [f"{published} of {counted(len(self.ends), 'suite')} published"]
         if self.unmet:
-            words.append(f"gates not met by {_named([end.suite for end in self.unmet])}")
+            clauses.append(f"gates not met by {_first_names([end.suite for end in self.unmet])}")
         if failed:
-            words.append(f"not finished: {_named(failed)}")
-        return "; ".join(words)
+            clauses.append(f"not finished: {_first_names(failed)}")
+        return "; ".join(clauses)
 
     def as_json(self) -> dict[str, Any]:
         """JSON object printed by `--json`."""
@@ -213,22 +218,22 @@ def _evaluate_all(
 ) -> tuple[SuiteEnd, ...]:
     ended: list[tuple[SuiteEnd, EvaluationRequest]] = []
     for suite in chosen:
-        left = budget_left(file.budget_usd, ended)
+        left_usd = budget_left(file.budget_usd, ended)
         now = datetime.now(UTC)
-        request = suite_request(suite, day, now, lake=file.lake, data=file.data, budget_usd=left)
+        request = suite_request(suite, day, now, lake=file.lake, data=file.data, budget_usd=left_usd)
         again = ("gradebook", "nightly", path, "--only", suite.id, "--date", day.isoformat())
         request = replace(request, run_id=stages.run_id(suite.id), again=again)
-        watch = _watch(suite, request, now)
+        watch = _watch_suite(suite, request, now)
         if isinstance(watch, Watch):
             if watch.is_changed:
-                stages.emit(_drift_of(watch))
+                stages.emit(_drift_event(watch))
             if request.budget_usd is not None:
                 request = replace(request, budget_usd=max(request.budget_usd - (watch.cost_usd or 0.0), 0.0))
         ended.append((_with_watch(_evaluate(suite.id, request, now, stages), suite, watch), request))
     return tuple(end for end, _ in ended)
 
 
-def _watch(suite: Suite, request: EvaluationRequest, now: datetime) -> Watch | str | None:
+def _watch_suite(suite: Suite, request: EvaluationRequest, now: datetime) -> Watch | str | None:
     """Ask the suite's anchors; a fault is returned in words, because the suite is evaluated anyway."""
     wanted = watch_request(suite, request)
     if wanted is None:
@@ -244,10 +249,11 @@ def _with_watch(end: SuiteEnd, suite: Suite, watch: Watch | str | None) -> Suite
         return replace(end, watch_fault=watch)
     is_failing = suite.anchors is not None and suite.anchors.fail and watch.is_changed
     unmet = (*end.unmet, watch.sentence) if is_failing else end.unmet
-    return replace(end, watch=watch, unmet=unmet, is_met=end.is_met and not is_failing)
+    word = Ship.UNDECIDED.value if is_failing and end.is_met else end.word  # the judge changed since the baseline
+    return replace(end, watch=watch, unmet=unmet, is_met=end.is_met and not is_failing, word=word)
 
 
-def _drift_of(watch: Watch) -> Event:
+def _drift_event(watch: Watch) -> Event:
     """Event of a judge that changed; its key depends on the night, the anchors and the judge alone."""
     first = watch.rows[0]
     key = ("gradebook judge", first["anchor_set"], first["judge_digest"], str(first["night"]))
@@ -271,8 +277,8 @@ def _evaluate(suite: str, request: EvaluationRequest, now: datetime, stages: Sta
 def _with_upkeep(night: Night, file: SuitesFile) -> Night:
     """Compact the lake and record the outcome; a failure is recorded and logged, but the night does not fail."""
     try:
-        found = find_lake(file.lake or DEFAULT_LAKE, file.data)
-        return replace(night, upkeep=compact_lake(found)) if lake_exists(found) else night
+        lake = find_lake(file.lake or DEFAULT_LAKE, file.data)
+        return replace(night, upkeep=compact_lake(lake)) if lake_exists(lake) else night
     except Exception as error:  # noqa: BLE001 - see above
         _log.warning("the lake could not be compacted: %r", error)
         return replace(night, upkeep_fault=f"{type(error).__name__}: {error}")
@@ -295,7 +301,7 @@ def budget_left(budget_usd: float | None, ends: Sequence[tuple[SuiteEnd, Evaluat
 
 def published_end(suite: str, summary: RunSummary, report: Path) -> SuiteEnd:
     """Outcome of a suite with a published run."""
-    cost_usd, counted_usd = _money(report.parent, summary.run["cost_usd"])
+    cost_usd, counted_usd = _run_costs(report.parent, summary.run["cost_usd"])
     return SuiteEnd(
         suite,
         summary.run_id,
@@ -303,12 +309,13 @@ def published_end(suite: str, summary: RunSummary, report: Path) -> SuiteEnd:
         summary.is_met,
         summary.verdict.sentence,
         tuple(map(str, summary.unmet)),
-        tuple(_means(summary)),
-        report.as_uri(),
+        tuple(_suite_means(summary)),
+        report_url(RunFolder(report.parent)),
         counted_usd=counted_usd,
         unchecked=_unchecked(summary),
         stopped=stopped_words(summary.run),
         has_requirement=summary.has_requirement,
+        word=summary.verdict.word,
     )
 
 
@@ -325,7 +332,8 @@ def failed_end(suite: str, request: EvaluationRequest, began_at: datetime, error
     unexpected = without_secret_values(f"unexpected {type(error).__name__}: {error}", os.environ)
     fault = in_suites_file(str(error)) if isinstance(error, GradebookError) else unexpected
     is_refused = isinstance(error, GradebookError) and error.exit_code == InputError.exit_code
-    end = SuiteEnd(suite, request.run_id, None, fault=fault, is_refused=is_refused)
+    is_over = isinstance(error, BudgetReached)
+    end = SuiteEnd(suite, request.run_id, None, fault=fault, is_refused=is_refused, is_over_budget=is_over)
     try:
         run = _begun_run(request, began_at)
     except (GradebookError, duckdb.Error):  # the lake itself may have failed
@@ -333,21 +341,21 @@ def failed_end(suite: str, request: EvaluationRequest, began_at: datetime, error
     if run is None:
         return replace(end, run_id=None, cost_usd=0.0)
     folder = find_lake(request.lake, request.data).root / "runs" / run["run_id"]
-    cost_usd, counted_usd = _money(folder, run["cost_usd"])
+    cost_usd, counted_usd = _run_costs(folder, run["cost_usd"])
     return replace(end, run_id=run["run_id"], cost_usd=cost_usd, counted_usd=counted_usd)
 
 
 def night_text(night: Night) -> str:
     """Nightly run in Markdown: a table of suites and models, then unmet gates and faults by suite."""
-    headings = ("Suite", "Verdict", "Model"), ("Mean", "Before", "Difference", "Cost")
-    rows = [row for end in night.ends for row in _rows(end)]
+    headings = ("Suite", "Verdict", "Model"), ("Mean", "Lowest criterion", "Before", "Difference", "Cost")
+    rows = [row for end in night.ends for row in _rows_of_suite(end)]
     lines = [str(escaped(night.sentence, 4_000)), "", str(table_text(table_of("Suites", *headings, rows))), ""]
     for end in night.ends:
-        parts = [f"run {escaped(end.run_id)}"] if end.run_id else []
-        parts += [f"[report]({end.report})"] if end.report else []
+        details = [f"run {escaped(end.run_id)}"] if end.run_id else []
+        details += [f"[report]({end.report})"] if end.report else []
         sentences = (*end.unmet, *filter(None, (end.fault, end.stopped, end.unchecked, end.judge_words)))
-        parts += [str(escaped(sentence)) for sentence in sentences]
-        lines.append(f"- **{escaped(end.suite)}**: {'; '.join(parts)}")
+        details += [str(escaped(sentence)) for sentence in sentences]
+        lines.append(f"- **{escaped(end.suite)}**: {'; '.join(details)}")
     spent = price_words(night.cost_usd)
     lines += ["", f"Spent {spent}" + ("." if night.budget_usd is None else f" of {price_words(night.budget_usd)}.")]
     if night.possible_usd > _ROUNDING_USD:
@@ -360,35 +368,48 @@ def night_text(night: Night) -> str:
 
 def attribute(outputs_moved: Sequence[bool | None], *, is_judge_changed: bool) -> str | None:
     """Sentence on whether judge or system changed since the baseline; None if the outputs can't be compared."""
-    known = [is_moved for is_moved in outputs_moved if is_moved is not None]
+    moves = [is_moved for is_moved in outputs_moved if is_moved is not None]
     if is_judge_changed:
-        if any(known):
+        if any(moves):
             return "the outputs' scores moved as well, so what the system did is unknown until the judge is the same"
-        return "the outputs' scores did not move beyond chance" if known else None
-    if not known:
+        return "the outputs' scores did not move beyond chance" if moves else None
+    if not moves:
         return None
-    if any(known):
+    if any(moves):
         return "the outputs' scores moved and the anchors' did not: the system changed"
     return "neither the outputs' scores nor the anchors' moved beyond chance"
 
 
 def suite_rows(night: Night) -> list[tuple[str, ...]]:
-    """Formatted rows: suite, verdict, model, mean, mean before, difference, cost; one for each suite and model."""
-    return [row for end in night.ends for row in _rows(end)]
+    """Formatted rows for each suite and model.
+
+    Cells: suite, verdict, model, mean, lowest criterion, mean before, difference, cost.
+    """
+    return [row for end in night.ends for row in _rows_of_suite(end)]
 
 
-def _rows(end: SuiteEnd) -> list[tuple[str, ...]]:
-    met = "met" if end.has_requirement else "no gate"
-    verdict = "not finished" if end.fault is not None else met if end.is_met else "not met"
-    found = [
-        (mean.model, score_words(mean.mean), score_words(mean.before), signed_words(mean.difference))
+def _rows_of_suite(end: SuiteEnd) -> list[tuple[str, ...]]:
+    verdict = "not finished" if end.fault is not None else end.word or _verdict_word(end)
+    model_rows = [
+        (
+            mean.model,
+            score_words(mean.mean),
+            mean.weakest or "–",
+            score_words(mean.before),
+            signed_words(mean.difference),
+        )
         for mean in end.means
     ]
-    first, *more = found or [("–", "–", "–", "–")]
+    first, *more = model_rows or [("–", "–", "–", "–", "–")]
     return [(end.suite, verdict, *first, price_words(end.cost_usd)), *((end.suite, "", *row, "") for row in more)]
 
 
-def _means(summary: RunSummary) -> list[SuiteMean]:
+def _verdict_word(end: SuiteEnd) -> str:
+    met = Ship.MAY if end.has_requirement else Ship.NO_GATE
+    return (met if end.is_met else Ship.MAY_NOT).value
+
+
+def _suite_means(summary: RunSummary) -> list[SuiteMean]:
     figures = summary.comparison.figures if summary.comparison else ()
     before = {(row["model"], row["checkpoint"]): row for row in figures if row["scope"] == OVERALL}
     means = []
@@ -396,7 +417,9 @@ def _means(summary: RunSummary) -> list[SuiteMean]:
         pair: Row = before.get((row["model"], row["checkpoint"]), {})
         p = pair.get("p")
         is_moved = None if p is None else p < ALPHA
-        means.append(SuiteMean(model_name(row), row["mean"], pair.get("mean_a"), pair.get("mean_diff"), is_moved))
+        name = model_name(row)
+        weakest = weakest_words(summary.criteria, name)
+        means.append(SuiteMean(name, row["mean"], pair.get("mean_a"), pair.get("mean_diff"), is_moved, weakest))
     return means
 
 
@@ -411,7 +434,7 @@ def _begun_run(request: EvaluationRequest, began_at: datetime) -> Row | None:
     return rows[0] if rows else None
 
 
-def _money(folder: Path, cost_usd: float | None) -> tuple[float | None, float | None]:
+def _run_costs(folder: Path, cost_usd: float | None) -> tuple[float | None, float | None]:
     """A run's cost by the ledger and by the record of its budget; unknown if the record is broken."""
     record = RunFolder(folder).budget_file
     try:
@@ -421,6 +444,6 @@ def _money(folder: Path, cost_usd: float | None) -> tuple[float | None, float | 
     return cost_usd, counted_usd
 
 
-def _named(words: Sequence[str]) -> str:
-    rest = len(words) - MOST_NAMED
-    return ", ".join([*words[:MOST_NAMED], *([f"{rest} more"] if rest > 0 else [])])
+def _first_names(names: Sequence[str]) -> str:
+    more_count = len(names) - MOST_NAMED
+    return ", ".join([*names[:MOST_NAMED], *([f"{more_count} more"] if more_count > 0 else [])])

@@ -10,27 +10,24 @@ from itertools import chain
 import duckdb
 import numpy as np
 
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError, UnfinishedError
 from gradebook.rubrics.model.rubric import Rubric
-from gradebook.rubrics.statistics.drift import DriftEvidence, contrasts
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, student_t
-from gradebook.tasks.judging.money.prices import prompt_bytes, total_usd
-from gradebook.tasks.judging.replies.batched_criteria import PackedQuestion
-from gradebook.tasks.judging.settings.panels import Judge, Opinion, is_at_most, wanted_opinions
+from gradebook.rubrics.statistics.judge_quality import DriftEvidence, contrasts
+from gradebook.rubrics.text.wording import counted, price_words, signed_words
+from gradebook.tasks.judging.prices import prompt_bytes, total_usd
+from gradebook.tasks.judging.replies.batched_criteria import SeveralQuestions
+from gradebook.tasks.judging.settings.judge import Judge, Opinion
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect_up_to_date
 from gradebook.tasks.lake.rows import Row, insert_rows, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.operations.anchors import SEED, WatchRequest, intact_outputs, read_anchors
-from gradebook.tasks.planning.opinion_estimates import estimate_opinion, read_past
-from gradebook.tasks.planning.request_counts import Asked, Tally
+from gradebook.tasks.planning.estimates import Asked, Tally, estimate_opinion, read_past
 from gradebook.tasks.rewards.asking import Asking
-from gradebook.tasks.rewards.rows import ReadOutput
-from gradebook.tasks.rewards.scored import Verdict
+from gradebook.tasks.rewards.outputs import ReadOutput, Verdict
 from gradebook.tasks.rewards.scorer import checked_judge
 from gradebook.tasks.rubric_store.versions import stored_rubric
-from gradebook.tasks.system.number_format import price_words, signed_words
 
 ASKED_BY = "anchors"  # beginning of the ids under which the ledger has the replies
 REFERENCE, STEADY, DRIFTED, NEW_MODEL = "reference", "steady", "drifted", "new_model"
@@ -48,7 +45,7 @@ class Watch:
 
     @property
     def epoch(self) -> int:
-        """Epoch of whatever the judge says from now on: an alarm begins the next one."""
+        """Epoch of later replies: an alarm begins a new one."""
         return int(self.rows[0]["epoch"]) + self.is_drifted
 
     @property
@@ -81,8 +78,8 @@ class Watch:
     def sentence(self) -> str:
         """State of the judge in words."""
         first = self.rows[0]
-        judge, asked = first["judge"], counted(max(row["n"] for row in self.rows), "output")
-        cost = f"{asked}, {price_words(self.cost_usd)}"
+        judge, outputs = first["judge"], counted(max(row["n"] for row in self.rows), "output")
+        cost = f"{outputs}, {price_words(self.cost_usd)}"
         if self.is_drifted:
             moved = ", ".join(f"{row['criterion_id']} ({_gap_words(row)})" for row in self.drifted)
             return (
@@ -95,8 +92,8 @@ class Watch:
         if first["state"] == REFERENCE:
             taken = f"the reference of judge epoch {self.epoch} of {judge} is taken"
             return f"{taken}; its later nights are compared with it ({cost})"
-        most = max(self.rows, key=lambda row: row["e_value"])
-        return f"no sign that {judge} changed: {_evidence_words(most)} ({cost})"
+        strongest = max(self.rows, key=lambda row: row["e_value"])
+        return f"no sign that {judge} changed: {_evidence_words(strongest)} ({cost})"
 
 
 def watch_judge(lake: Lake, request: WatchRequest, now: datetime) -> Watch:
@@ -105,13 +102,13 @@ def watch_judge(lake: Lake, request: WatchRequest, now: datetime) -> Watch:
     Raises `InputError` for a wrong request or a night before the last one, `UnfinishedError` if the judge does not
     answer: replies are in the ledger, and nothing else is stored.
     """
-    night = _plan(lake, request)
-    return night if isinstance(night, Watch) else _store(lake, night, night.ask(lake), now)
+    night = _plan_night(lake, request)
+    return night if isinstance(night, Watch) else _store_night(lake, night, night.ask(lake), now)
 
 
 def price_watch(lake: Lake, request: WatchRequest) -> Row:
     """Number of questions of a night, and their cost, estimated as in a run's plan; null for a judge without price."""
-    night = _plan(lake, request)
+    night = _plan_night(lake, request)
     if isinstance(night, Watch):
         return {"question_count": 0, "cost_usd": 0.0}
     tallies = night.tallies()
@@ -122,10 +119,10 @@ def price_watch(lake: Lake, request: WatchRequest) -> Row:
         estimate_opinion(night.judge, opinion, name, tally, past, begun).estimate.cost_usd
         for (name, opinion), tally in tallies.items()
     ]
-    return {"question_count": sum(each.question_count for each in tallies.values()), "cost_usd": total_usd(costs)}
+    return {"question_count": sum(tally.question_count for tally in tallies.values()), "cost_usd": total_usd(costs)}
 
 
-def _plan(lake: Lake, request: WatchRequest) -> "_Night | Watch":
+def _plan_night(lake: Lake, request: WatchRequest) -> "_Night | Watch":
     """Plan of a night, or the night itself if it is stored."""
     _refuse_request(request)
     with connect_up_to_date(lake) as connection:
@@ -140,36 +137,36 @@ def _plan(lake: Lake, request: WatchRequest) -> "_Night | Watch":
     if stored := [row for row in nights if row["night"] == request.night]:
         return Watch(tuple(stored))
     if nights and nights[-1]["night"] > request.night:
-        found = f"{request.night}, before {nights[-1]['night']}, the last night of the judge"
-        raise InputError("night", found, "a later night", "the clock may have been set back")
+        fault = f"{request.night}, before {nights[-1]['night']}, the last night of the judge"
+        raise InputError("night", fault, "a later night", "the clock may have been set back")
     if not outputs:
         raise InputError("anchors", f"the set {request.anchor_set!r}, none of whose outputs is left", "a new set")
     return _Night(request, judge, rubric, anchors, outputs, _History(nights, past))
 
 
 class _History:
-    """Earlier nights of a judge on a set, and what they say of the current epoch."""
+    """Earlier nights of a judge on an anchor set, with its current epoch."""
 
     def __init__(self, nights: Sequence[Row], past: Sequence[Row]) -> None:
         last = nights[-1]["night"] if nights else None
         last_rows = [row for row in nights if row["night"] == last]
         self.epoch = last_rows[0]["epoch"] + any(row["state"] == DRIFTED for row in last_rows) if last_rows else 1
         self.past = [row for row in past if row["epoch"] == self.epoch]
-        self.models = _models(self.past)
+        self.models = _models_in(self.past)
 
     def draw_counts(self) -> dict[str, int]:
         """Replies asked on each output in this epoch, by output_id."""
         draws: dict[str, set[tuple[date, int]]] = defaultdict(set)
         for row in self.past:
             draws[row["output_id"]].add((row["night"], row["draw"]))
-        return {name: len(found) for name, found in draws.items()}
+        return {name: len(draw_keys) for name, draw_keys in draws.items()}
 
     def last_nights(self) -> dict[str, date]:
         return {row["output_id"]: row["night"] for row in self.past}
 
 
 class _Night:
-    """One night: what is asked, and what follows from the replies."""
+    """A night: outputs to ask about, and rows to store for the replies."""
 
     def __init__(
         self,
@@ -183,50 +180,53 @@ class _Night:
         self.request, self.judge = request, judge
         self.anchors = {(row["output_id"], row["criterion_id"]): row for row in anchors}
         self.criteria = sorted({row["criterion_id"] for row in anchors})
-        asked = tuple(each for each in rubric.criteria if each.id in self.criteria)
-        self.rubric = rubric.model_copy(update={"criteria": asked})
+        asked_criteria = tuple(criterion for criterion in rubric.criteria if criterion.id in self.criteria)
+        self.rubric = rubric.model_copy(update={"criteria": asked_criteria})
         self.costs: dict[str, list[float | None]] = defaultdict(list)  # of all that is asked, by criterion
         self.history, self.outputs = history, outputs
         self.lost_count = len({row["output_id"] for row in anchors}) - len(outputs)
         counts = history.draw_counts()
-        self.is_reference = any(counts.get(each.output_id, 0) < request.reference for each in outputs)
+        self.is_reference = any(counts.get(output.output_id, 0) < request.reference for output in outputs)
         self.draws = self._reference_draws(counts) if self.is_reference else [self._chosen()]
 
     def _reference_draws(self, counts: Mapping[str, int]) -> list[list[ReadOutput]]:
         wanted = range(self.request.reference)
-        draws = [[each for each in self.outputs if counts.get(each.output_id, 0) <= place] for place in wanted]
+        draws = [
+            [output for output in self.outputs if counts.get(output.output_id, 0) <= draw_number]
+            for draw_number in wanted
+        ]
         return [draw for draw in draws if draw]
 
     def _chosen(self) -> list[ReadOutput]:
         """Outputs that were not asked for the longest time, at random among equals."""
         rng = np.random.default_rng([SEED, self.request.night.toordinal()])
-        shuffled = [self.outputs[place] for place in rng.permutation(len(self.outputs))]
+        shuffled = [self.outputs[index] for index in rng.permutation(len(self.outputs))]
         last = self.history.last_nights()
-        shuffled.sort(key=lambda each: last.get(each.output_id, date.min))
+        shuffled.sort(key=lambda output: last.get(output.output_id, date.min))
         return shuffled[: self.request.per_night]
 
     def tallies(self) -> dict[tuple[str, Opinion], Tally]:
         """Questions of the night and the bytes of their prompts, by criterion and vote."""
-        found: dict[tuple[str, Opinion], Tally] = defaultdict(Tally)
+        tallies: dict[tuple[str, Opinion], Tally] = defaultdict(Tally)
         asking = Asking(self.rubric, self.judge, None, None)
         for opinion, question in chain.from_iterable(map(asking.questions, chain.from_iterable(self.draws))):
-            parts = question.questions if isinstance(question, PackedQuestion) else (question,)
+            questions = question.questions if isinstance(question, SeveralQuestions) else (question,)
             request = question.request()
             sent = Asked(1, prompt_bytes(request.messages, request.schema))
-            wanted = (wanted_opinions(self.judge, part.criterion_id) for part in parts)
-            is_unsure = all(is_at_most(self.judge, opinion, opinions) for opinions in wanted)
+            wanted = (self.judge.votes(part.criterion_id) for part in questions)
+            is_unsure = all(self.judge.is_conditional(opinion, opinions) for opinions in wanted)
             counts = (Asked(), sent) if is_unsure else (sent, Asked())
-            for place, part in enumerate(parts):
-                found[part.criterion_id, opinion].add_asked(*counts, place, len(parts))
-        return found
+            for index, part in enumerate(questions):
+                tallies[part.criterion_id, opinion].add_asked(*counts, index, len(questions))
+        return tallies
 
     def ask(self, lake: Lake) -> list[Row]:
         """Verdicts on the anchors of the night, with their request keys. Raises `UnfinishedError`."""
-        found: list[Row] = []
-        left = self.request.budget_usd
-        for place, draw in enumerate(self.draws):
-            again = f" night:{self.request.night.isoformat()} {place}"
-            asking = Asking(self.rubric, self.judge, left, lake, name=ASKED_BY, again=again)
+        all_rows: list[Row] = []
+        left_usd = self.request.budget_usd
+        for draw_number, draw in enumerate(self.draws):
+            again = f" night:{self.request.night.isoformat()} {draw_number}"
+            asking = Asking(self.rubric, self.judge, left_usd, lake, name=ASKED_BY, again=again)
             try:
                 batch = asking.start(draw)
                 batch.done.result()
@@ -234,22 +234,27 @@ class _Night:
             finally:
                 asking.close()
             keys: dict[tuple[str, str], list[str]] = defaultdict(list)
-            for each in batch.asked:
-                keys[each.output_id, each.criterion_id].append(each.request_key)
+            for question in batch.asked:
+                keys[question.output_id, question.criterion_id].append(question.request_key)
             rows = [
-                {"output_id": each.output_id, "criterion_id": name, "draw": place, "keys": keys[each.output_id, name]}
-                | verdicts.get((at, name), NOTHING)._asdict()
-                for at, each in enumerate(draw)
+                {
+                    "output_id": output.output_id,
+                    "criterion_id": name,
+                    "draw": draw_number,
+                    "keys": keys[output.output_id, name],
+                }
+                | verdicts.get((index, name), NOTHING)._asdict()
+                for index, output in enumerate(draw)
                 for name in self.criteria
             ]
             spent = _add_replies(lake, rows, asking.run_id)
-            left = None if left is None else max(left - spent, 0.0)
+            left_usd = None if left_usd is None else max(left_usd - spent, 0.0)
             for row in rows:
                 self.costs[row["criterion_id"]].append(row["cost_usd"])
-            found += [row for row in rows if (row["output_id"], row["criterion_id"]) in self.anchors]
-        if found and all(row["score"] is None for row in found):
-            raise UnfinishedError(f"{self.judge.judge} scored no anchor: {found[0]['reason']}")
-        return found
+            all_rows += [row for row in rows if (row["output_id"], row["criterion_id"]) in self.anchors]
+        if all_rows and all(row["score"] is None for row in all_rows):
+            raise UnfinishedError(f"{self.judge.judge} scored no anchor: {all_rows[0]['reason']}")
+        return all_rows
 
     def drift_rows(self, verdicts: Sequence[Row], epoch: int, state: str | None, now: datetime) -> list[Row]:
         """Rows of `judge_drift`. state: of all criteria, if it does not follow from their evidence."""
@@ -260,7 +265,7 @@ class _Night:
             "epoch": epoch,
             "judge": self.judge.judge,
             "judge_digest": self.judge.judge_digest,
-            "model_returned": ", ".join(sorted(_models(verdicts))) or None,
+            "model_returned": ", ".join(sorted(_models_in(verdicts))) or None,
             "alarm_at": alarm_at,
             "watched_at": now,
         }
@@ -269,9 +274,9 @@ class _Night:
             of_one = [row for row in verdicts if row["criterion_id"] == name]
             past = [row for row in self.history.past if row["criterion_id"] == name]
             e_value = 1.0 if state else evidence_of([*past, *of_one])
-            found = state or (DRIFTED if e_value >= alarm_at else STEADY)
+            criterion_state = state or (DRIFTED if e_value >= alarm_at else STEADY)
             cost_usd = total_usd(self.costs[name])
-            state_of_one = {"criterion_id": name, "e_value": e_value, "state": found, "cost_usd": cost_usd}
+            state_of_one = {"criterion_id": name, "e_value": e_value, "state": criterion_state, "cost_usd": cost_usd}
             rows.append(shared | self._gaps(of_one) | state_of_one)
         return rows
 
@@ -316,10 +321,10 @@ def evidence_of(verdicts: Iterable[Row]) -> float:
     return float(evidence.e_value)
 
 
-def _store(lake: Lake, night: _Night, verdicts: list[Row], now: datetime) -> Watch:
+def _store_night(lake: Lake, night: _Night, verdicts: list[Row], now: datetime) -> Watch:
     """Store the night, unless another process did meanwhile; returns the stored one."""
     history, request = night.history, night.request
-    is_new_model = _has_new_model(_models(verdicts), history.models)
+    is_new_model = _has_new_model(_models_in(verdicts), history.models)
     epoch = history.epoch + is_new_model
     is_reference = night.is_reference or is_new_model
     shared = {"anchor_set": request.anchor_set, "night": request.night, "epoch": epoch, "is_reference": is_reference}
@@ -328,14 +333,14 @@ def _store(lake: Lake, night: _Night, verdicts: list[Row], now: datetime) -> Wat
     state = NEW_MODEL if is_new_model else REFERENCE if night.is_reference else None
     rows = night.drift_rows(verdicts, epoch, state, now)
     names = ("output_id", "criterion_id", "draw", "level_id", "score", "reason", "request_key", "model_returned")
-    kept = [shared | {name: row[name] for name in names} for row in verdicts]
+    verdict_rows = [shared | {name: row[name] for name in names} for row in verdicts]
     stored: list[Row] = []
 
     def body(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
-        found = read_rows(connection, _NIGHTS, request.anchor_set, night.judge.judge_digest)
-        stored[:] = [row for row in found if row["night"] == request.night] or rows
+        nights = read_rows(connection, _NIGHTS, request.anchor_set, night.judge.judge_digest)
+        stored[:] = [row for row in nights if row["night"] == request.night] or rows
         if stored[0] is rows[0]:
-            insert_rows(connection, "anchor_verdicts", kept)
+            insert_rows(connection, "anchor_verdicts", verdict_rows)
             insert_rows(connection, "judge_drift", rows)
 
     commit(lake, f"anchors {request.anchor_set} of {request.night}", body)
@@ -344,41 +349,42 @@ def _store(lake: Lake, night: _Night, verdicts: list[Row], now: datetime) -> Wat
 
 
 def _add_replies(lake: Lake, rows: list[Row], asked_by: str) -> float:
-    """Add request key, models and cost to the verdicts, from the ledger; returns what this process spent."""
+    """Add request key, models and cost from the ledger to the verdicts; returns US dollars that this process spent."""
     keys = [key for row in rows for key in row["keys"]]
     with connect_up_to_date(lake) as connection:
-        found = read_rows(connection, query("operations/anchor_replies"), asked_by=asked_by, keys=keys)
-    replies = {row.pop("request_key"): row for row in found}
+        reply_rows = read_rows(connection, query("operations/anchor_replies"), asked_by=asked_by, keys=keys)
+    replies = {row.pop("request_key"): row for row in reply_rows}
     for row in rows:
         of_one = [replies[key] for key in row["keys"] if key in replies]
-        models = {_answering(each) for each in of_one if each["model_returned"]}
+        models = {_answering_model(reply) for reply in of_one if reply["model_returned"]}
         row["request_key"] = row["keys"][0] if row["keys"] else None
         row["model_returned"] = ", ".join(sorted(models)) or None
         # Another process may have asked, and not settled its replies yet: their cost is unknown, not 0.
         row["cost_usd"] = total_usd(replies[key]["cost_usd"] if key in replies else None for key in row["keys"])
-    return math.fsum(each["own_usd"] for each in replies.values())
+    return math.fsum(reply["own_usd"] for reply in replies.values())
 
 
-def _answering(reply: Row) -> str:
+def _answering_model(reply: Row) -> str:
     """Name of the model that answered, with the fingerprint of its backend where the reply has one."""
     fingerprint = reply["system_fingerprint"]
     return f"{reply['model_returned']} ({fingerprint})" if fingerprint else str(reply["model_returned"])
 
 
-def _has_new_model(found: set[str], earlier: set[str]) -> bool:
+def _has_new_model(models: set[str], earlier: set[str]) -> bool:
     """Whether a name, or a fingerprint of a name whose fingerprints are known, is not among the earlier ones."""
-    known: dict[str, set[str]] = defaultdict(set)
-    for each in earlier:
-        name, _, fingerprint = each.partition(" (")
-        known[name] |= {fingerprint} - {""}
-    parts = [each.partition(" (") for each in found]
+    fingerprints: dict[str, set[str]] = defaultdict(set)
+    for model in earlier:
+        name, _, fingerprint = model.partition(" (")
+        fingerprints[name] |= {fingerprint} - {""}
+    name_parts = [model.partition(" (") for model in models]
     return bool(earlier) and any(
-        name not in known or (fingerprint != "" and known[name] != set() and fingerprint not in known[name])
-        for name, _, fingerprint in parts
+        name not in fingerprints
+        or (fingerprint != "" and fingerprints[name] != set() and fingerprint not in fingerprints[name])
+        for name, _, fingerprint in name_parts
     )
 
 
-def _models(verdicts: Iterable[Row]) -> set[str]:
+def _models_in(verdicts: Iterable[Row]) -> set[str]:
     return {name for row in verdicts for name in (row["model_returned"] or "").split(", ") if name}
 
 

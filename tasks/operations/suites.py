@@ -14,20 +14,26 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 
 from gradebook.rubrics.model.errors import MOST_FAULTS, Fault, InputError, SuitesError
 from gradebook.rubrics.model.levels import Frozen
-from gradebook.rubrics.statistics.rule_parser import RuleError, parse_rule
+from gradebook.rubrics.statistics.rules import AUTO, RuleError, parse_rule
 from gradebook.rubrics.statistics.series import MOST_LOOKS, Series
 from gradebook.rubrics.statistics.stopping import STOP_EXPECTED, read_stop_rule
 from gradebook.rubrics.text.named_files import is_path, read_whole
 from gradebook.rubrics.text.plain_words import Place, describe, keys_of, place_text, unknown_word
 from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
-from gradebook.tasks.comparing.baseline import LATEST
 from gradebook.tasks.comparing.gate import FIGURES
-from gradebook.tasks.judging.settings.deadline import read_deadline
 from gradebook.tasks.judging.settings.files import is_path_to_settings
 from gradebook.tasks.judging.settings.judge import REPLAY_PREFIX
 from gradebook.tasks.operations.anchors import ALPHA, PER_NIGHT, REFERENCE, WatchRequest
 from gradebook.tasks.runs.option_fields import suite_field
-from gradebook.tasks.runs.request import EvaluationRequest, SeriesOfNights, Use, options_of, read_request
+from gradebook.tasks.runs.request import (
+    LATEST_MET,
+    EvaluationRequest,
+    SeriesOfNights,
+    Use,
+    options_of,
+    read_deadline,
+    read_request,
+)
 from gradebook.tasks.system.operator_settings import FOLDERS, is_below, read_operator_settings, where_to_allow
 from gradebook.tasks.workspace.folder import DEFAULT_LAKE
 
@@ -85,8 +91,8 @@ class SuiteSettings(_Options):  # type: ignore[misc]
     """a file, folder or glob; `{date}` is replaced with the date of the nightly run, such as 2026-11-22"""
     ratings: Annotated[str, Field(min_length=1)] | None = None
     """a file of people's ratings; `{date}` as above"""
-    baseline: Annotated[str, Field(min_length=1)] | None = LATEST
-    """a run to compare with; latest: the suite's run of an earlier nightly run; null: none"""
+    baseline: Annotated[str, Field(min_length=1)] | None = LATEST_MET
+    """a run to compare with: its id, latest_met, latest, best or reference, as below; null: none"""
     series: SeriesSettings | None = None
     """error rate of the gate over the nights; keys `alpha`, `per`, `method`, `looks`"""
     anchors: AnchorSettings | None = None
@@ -132,16 +138,16 @@ def read_suites(path: Path) -> SuitesFile:
     if text.values is None:
         raise SuitesError(text.faults)
     try:
-        file, found = SuitesFile.model_validate(text.values), _own_faults(text.values)
+        file, found_faults = SuitesFile.model_validate(text.values), _content_faults(text.values)
     except ValidationError as error:
-        found = chain(_model_faults(error), _own_faults(text.values))
+        found_faults = chain(_model_faults(error), _content_faults(text.values))
     faults = [
         *text.faults,
-        *(Fault(text.path, text.line_of(place), message) for place, message in islice(found, MOST_FAULTS)),
+        *(Fault(text.path, text.line_of(place), message) for place, message in islice(found_faults, MOST_FAULTS)),
     ]
     if faults:
         raise SuitesError(tuple(sorted(faults[:MOST_FAULTS], key=lambda fault: fault.line or 0)))
-    return _with_places(file, text)
+    return _with_paths(file, text)
 
 
 def suites_lake(file: SuitesFile, environ: Mapping[str, str]) -> str | None:
@@ -159,8 +165,8 @@ def suites_lake(file: SuitesFile, environ: Mapping[str, str]) -> str | None:
     host, port = settings.get("host", ""), settings.get("port") or "5432"
     server = f"postgresql://{f'[{host}]' if ':' in host else host}:{port}"
     if host and not read_operator_settings(environ).allows_key(PASSWORD, server):
-        found = f"the server {host} in a suites file, to which {PASSWORD} or a line of ~/.pgpass might go"
-        raise InputError("lake", found, f"{where_to_allow(f'{PASSWORD}@{host}:{port}')}, or --lake")
+        refused = f"the server {host} in a suites file, to which {PASSWORD} or a line of ~/.pgpass might go"
+        raise InputError("lake", refused, f"{where_to_allow(f'{PASSWORD}@{host}:{port}')}, or --lake")
     return file.lake
 
 
@@ -176,22 +182,22 @@ def with_lake(file: SuitesFile, lake: str | None, data: str | None, usual: str =
 
 
 def _connection_settings(address: str) -> dict[str, str] | None:
-    """Settings of libpq, of one server; None for a socket, several servers, and whatever else libpq may be told."""
-    words = address.split()
-    read = [_CONNECTION_WORD.fullmatch(word) for word in words]
-    if all(read):
-        settings = {each["key"]: each["value"] for each in read if each}
-        return settings if len(settings) == len(words) else None
+    """Settings of a libpq connection to one server; None for a socket, several servers and any other option."""
+    pairs = address.split()
+    matches = [_CONNECTION_WORD.fullmatch(word) for word in pairs]
+    if all(matches):
+        settings = {match["key"]: match["value"] for match in matches if match}
+        return settings if len(settings) == len(pairs) else None
     url = _CONNECTION_URL.fullmatch(address)
     return {key: value for key, value in url.groupdict().items() if value} if url else None
 
 
 def chosen_suites(file: SuitesFile, only: Sequence[str] | None) -> tuple[Suite, ...]:
     """Select suites by id, in the file's order; all without ids. Raises `InputError` for an unknown id."""
-    known = [suite.id for suite in file.suites]
-    if unknown := [name for name in only or () if name not in known]:
+    suite_ids = [suite.id for suite in file.suites]
+    if unknown := [name for name in only or () if name not in suite_ids]:
         hint = "repeat --only for each suite" if "," in unknown[0] else ""
-        raise InputError("--only", repr(unknown[0]), unknown_word(unknown[0], known), hint)
+        raise InputError("--only", repr(unknown[0]), unknown_word(unknown[0], suite_ids), hint)
     return tuple(suite for suite in file.suites if not only or suite.id in only)
 
 
@@ -201,9 +207,9 @@ def suite_request(
     """Request of one suite. night: value of `{date}`; budget_usd: remaining budget, None for no limit."""
     budgets = [budget for budget in (suite.budget_usd, budget_usd) if budget is not None]
     options = {option.name: getattr(suite, option.name) for option in options_of(Use.SUITE)} | {
-        "outputs": _dated(suite.outputs or "", night),
+        "outputs": _with_date(suite.outputs or "", night),
         "rubric": suite.rubric or "",
-        "ratings": _dated(suite.ratings, night) if suite.ratings else None,
+        "ratings": _with_date(suite.ratings, night) if suite.ratings else None,
         "budget_usd": min(budgets, default=None),
     }
     request = read_request(options, now)
@@ -226,13 +232,21 @@ def _series_of(settings: SeriesSettings) -> SeriesOfNights:
 
 def watch_request(suite: Suite, request: EvaluationRequest) -> WatchRequest | None:
     """Anchors to ask before a suite's outputs; None without anchors or a judge. request: of `suite_request`."""
-    of = suite.anchors
-    if of is None or request.judge is None or request.night is None:
+    anchors = suite.anchors
+    if anchors is None or request.judge is None or request.night is None:
         return None
-    return WatchRequest(of.set, request.judge, request.night, of.per_night, of.reference, of.alpha, request.budget_usd)
+    return WatchRequest(
+        anchors.set,
+        request.judge,
+        request.night,
+        anchors.per_night,
+        anchors.reference,
+        anchors.alpha,
+        request.budget_usd,
+    )
 
 
-def _dated(text: str, night: date) -> str:
+def _with_date(text: str, night: date) -> str:
     return text.replace(DATE, night.isoformat())
 
 
@@ -242,10 +256,10 @@ def _model_faults(error: ValidationError) -> Iterator[tuple[Place, str]]:
         if fault["type"] == "string_pattern_mismatch":
             yield place, f"{place_text(place)}: found {fault['input']!r:.60}, expected {_ID_WORDS}"
         else:
-            yield describe(fault, place, keys_of(_model_around(place)))
+            yield describe(fault, place, keys_of(_model_at(place)))
 
 
-def _model_around(place: Place) -> type[BaseModel]:
+def _model_at(place: Place) -> type[BaseModel]:
     """Model of the mapping that contains this place."""
     for name, model in (("anchors", AnchorSettings), ("series", SeriesSettings)):
         if name in place[:-1]:
@@ -255,7 +269,7 @@ def _model_around(place: Place) -> type[BaseModel]:
     return SuiteSettings if place[:1] == ("defaults",) and len(place) > 1 else SuitesFile
 
 
-def _own_faults(values: dict[str, Any]) -> Iterator[tuple[Place, str]]:
+def _content_faults(values: dict[str, Any]) -> Iterator[tuple[Place, str]]:
     """Faults beyond the model: null characters, repeated ids, missing keys, invalid rules, braces and deadlines."""
     yield from _null_faults(values, ())
     defaults = values.get("defaults")
@@ -277,9 +291,9 @@ def _own_faults(values: dict[str, Any]) -> Iterator[tuple[Place, str]]:
             if (defaults | entry).get(key) is None:
                 yield place, f"{place_text(place)}: found no {key!r}, expected one here or under defaults"
         rules = [key for key in ("fail_if", "require", "stop") if (defaults | entry).get(key)]
-        if rules and (defaults | entry).get("baseline", LATEST) is None:
-            found = " and ".join(rules)
-            yield place, f"{place_text(place)}: found {found} without a baseline, expected a run to compare with"
+        if rules and (defaults | entry).get("baseline", LATEST_MET) is None:
+            rule_names = " and ".join(rules)
+            yield place, f"{place_text(place)}: found {rule_names} without a baseline, expected a run to compare with"
         yield from _setting_faults(entry, place)
 
 
@@ -288,8 +302,8 @@ def _null_faults(value: Any, place: Place) -> Iterator[tuple[Place, str]]:
     if isinstance(value, str) and "\0" in value:
         yield place, f"{place_text(place)}: found {value!r:.60}, expected text without null characters"
     elif isinstance(value, dict | list):
-        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _null_faults(each, (*place, key))
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _null_faults(inner, (*place, key))
 
 
 def _setting_faults(settings: dict[str, Any], place: Place) -> Iterator[tuple[Place, str]]:
@@ -308,6 +322,8 @@ def _setting_faults(settings: dict[str, Any], place: Place) -> Iterator[tuple[Pl
 def _text_fault(key: str, value: str, place: str) -> str | None:
     """Message about a rule or a deadline that can't be read."""
     try:
+        if key == "require" and value == AUTO:
+            return None
         if key in ("fail_if", "require"):
             parse_rule(value, FIGURES, place, is_required=key == "require")
         elif key == "stop":
@@ -323,13 +339,13 @@ def _text_fault(key: str, value: str, place: str) -> str | None:
     return None
 
 
-def _with_places(file: SuitesFile, text: YamlText) -> SuitesFile:
+def _with_paths(file: SuitesFile, text: YamlText) -> SuitesFile:
     """Apply the defaults to the suites, and make paths relative to the working folder.
 
     Raises `SuitesError` for paths elsewhere that the operator does not allow: the file may be of others.
     """
     folder = Path(text.path).parent
-    if faults := tuple(_places_elsewhere(file, text, folder)):
+    if faults := tuple(_paths_elsewhere(file, text, folder)):
         raise SuitesError(faults)
     defaults = file.defaults.model_dump(exclude_unset=True)
     suites = []
@@ -337,33 +353,33 @@ def _with_places(file: SuitesFile, text: YamlText) -> SuitesFile:
         values = defaults | suite.model_dump(exclude_unset=True)
         for key in _KEYS_WITH_PATHS:
             if values.get(key) and (path := _path_in(key, values[key])):
-                placed = _in_folder(folder, path) if key in _GLOBS else str(folder / path)
-                values[key] = values[key].removesuffix(path) + placed
+                resolved = _in_folder(folder, path) if key in _GLOBS else str(folder / path)
+                values[key] = values[key].removesuffix(path) + resolved
         suites.append(Suite.model_validate(values))
     of_lake = {key: getattr(file, key).removesuffix(path) + str(folder / path) for key, path in _paths_of_lake(file)}
     return file.model_copy(update={"suites": tuple(suites)} | of_lake)
 
 
-def _places_elsewhere(file: SuitesFile, text: YamlText, folder: Path) -> Iterator[Fault]:
+def _paths_elsewhere(file: SuitesFile, text: YamlText, folder: Path) -> Iterator[Fault]:
     """Faults for paths that lie neither below the file's folder, nor the working folder, nor an allowed one.
 
     Object storage is no folder of the file: outputs would be written there, or read from there, with the worker's key.
     """
     allowed = read_operator_settings(os.environ)
-    roots = [os.path.realpath(each) for each in (folder, Path(), *allowed.folders)]
+    roots = [os.path.realpath(root) for root in (folder, Path(), *allowed.folders)]
     if file.data and "://" in file.data and not allowed.allows_bucket(file.data):
         expected = f"a folder, or s3://BUCKET/PREFIX in {FOLDERS}, or --data"
         yield Fault(text.path, text.line_of(("data",)), f"data: found {file.data!r:.200}, expected {expected}")
     groups: list[tuple[Place, SuiteSettings]] = [(("defaults",), file.defaults)]
     groups += [(("suites", index), suite) for index, suite in enumerate(file.suites)]
-    named: list[tuple[Place, str, Path]] = [((key,), path, folder) for key, path in _paths_of_lake(file)]
+    named_paths: list[tuple[Place, str, Path]] = [((key,), path, folder) for key, path in _paths_of_lake(file)]
     for place, settings in groups:
         for key in _KEYS_WITH_PATHS:
             value = getattr(settings, key) or ""
             path = _path_in(key, value)
             # Another name may still be that of a file or folder of the working folder.
-            named.append(((*place, key), *((value, Path()) if path is None else (path, folder))))
-    for place, path, start in named:
+            named_paths.append(((*place, key), *((value, Path()) if path is None else (path, folder))))
+    for place, path, start in named_paths:
         if path and not any(is_below(path, root, start) for root in roots):
             expected = f"a path below the file's folder or the working folder, or another folder in {FOLDERS}"
             yield Fault(

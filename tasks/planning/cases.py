@@ -9,20 +9,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gradebook.rubrics.files.case_criteria import read_case_criterion
-from gradebook.rubrics.model.methods import Sees
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.steps import read_stored_steps
 from gradebook.rubrics.prompts.media import media_digest
-from gradebook.rubrics.prompts.prompt import Case, sees_of
+from gradebook.rubrics.prompts.prompt import Case, View, view_of
 from gradebook.rubrics.prompts.trajectory import trajectory_of
 from gradebook.tasks.datasets.case_criteria import read_case_criteria
 from gradebook.tasks.datasets.media import MediaFiles, audio_of
-from gradebook.tasks.judging.money.prices import MEDIA_BYTES_PER_TOKEN
+from gradebook.tasks.judging.prices import MEDIA_BYTES_PER_TOKEN
 from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
 
 CASE_COLUMNS = ["output_id", "prompt", "output", "reference", "context"]
-_SEES = '"sees":'  # in the body of a criterion that is judged by more than the answer
+_VIEWS = '"sees":|"field":'  # in the body of a criterion that is judged by more or less than the answer
 CHANGED = "unreadable_media: found other images or sounds than when the run was planned"
 _PLANNED_SCHEMA = pa.schema([pa.field("output_id", pa.string()), pa.field("media_digest", pa.string())])
 
@@ -36,26 +35,26 @@ def read_stored_cases(shard: str, *, with_audio: bool = False, with_steps: bool 
     with pq.ParquetFile(shard) as file:
         for batch in file.iter_batches(batch_size=500 if with_steps else 2_000, columns=columns):
             values = (batch.column(name).to_pylist() for name in columns)
-            for output_id, prompt, output, reference, context, *others in zip(*values, strict=True):
-                audio = audio_of(others[0]) if with_audio else None
-                steps = trajectory_of(read_stored_steps(others[-1]), output) if with_steps else None
+            for output_id, prompt, output, reference, context, *extras in zip(*values, strict=True):
+                audio = audio_of(extras[0]) if with_audio else None
+                steps = trajectory_of(read_stored_steps(extras[-1]), output) if with_steps else None
                 yield output_id, Case(prompt, output, reference, tuple(context or ()), audio=audio, trajectory=steps)
 
 
-def views_of(judged: Iterable[Criterion], folder: RunFolder, shard_index: int) -> frozenset[Sees]:
-    """Views of a shard's judged criteria, those that its rows bring included."""
+def views_of(judged: Iterable[Criterion], folder: RunFolder, shard_index: int) -> frozenset[View]:
+    """Views of a shard's judged criteria, per-case criteria included."""
     table = read_case_criteria(folder, shard_index)
     bodies = pc.unique(table.column("body").filter(pc.equal(table.column("method"), "judge")))
-    own = bodies.filter(pc.match_substring(bodies, _SEES)).to_pylist()
-    return frozenset(map(sees_of, (*judged, *map(read_case_criterion, own)))) | {"answer"}
+    own_bodies = bodies.filter(pc.match_substring_regex(bodies, _VIEWS)).to_pylist()
+    return frozenset(map(view_of, (*judged, *map(read_case_criterion, own_bodies)))) | {View()}
 
 
 def read_cases(shard: str, *, with_steps: bool = False) -> Iterator[tuple[str, Case]]:
     """As `read_stored_cases`, with placeholders in place of images and sounds."""
-    unseen = MediaFiles(())
+    placeholders = MediaFiles(())
     for output_id, case in read_stored_cases(shard, with_steps=with_steps):
-        shown = unseen.show(case)
-        yield output_id, case if shown is case else replace(shown, media=(), media_fault=None)
+        shown_case = placeholders.show(case)
+        yield output_id, case if shown_case is case else replace(shown_case, media=(), media_fault=None)
 
 
 def plan_cases(
@@ -77,10 +76,10 @@ def plan_cases(
     media = MediaFiles(folders or ())
     planned: list[dict[str, str]] = []
     for output_id, case in read_stored_cases(shard, with_audio=is_heard, with_steps=with_steps):
-        shown = media.hear(media.show(case)) if is_heard else media.show(case)
-        if digest := media_digest(shown.media, shown.media_fault):
+        shown_case = media.hear(media.show(case)) if is_heard else media.show(case)
+        if digest := media_digest(shown_case.media, shown_case.media_fault):
             planned.append({"output_id": output_id, "media_digest": digest})
-        yield output_id, shown
+        yield output_id, shown_case
     file = _media_file(folder, shard_index, is_heard=is_heard)
     if planned:
         write_parquet(file, pa.Table.from_pylist(planned, _PLANNED_SCHEMA))
@@ -105,14 +104,14 @@ class PlannedMedia:
 
     def show(self, output_id: str, case: Case) -> Case:
         """Case as shown to a judge; with a fault if its media changed since the plan."""
-        planned = self._digests.get(output_id)
-        if self._media is None or planned is None:  # the plan found no media in its texts
+        planned_digest = self._digests.get(output_id)
+        if self._media is None or planned_digest is None:  # the plan found no media in its texts
             return case
-        shown = self._media.hear(self._media.show(case)) if self._is_heard else self._media.show(case)
-        if shown.media_fault is None and media_digest(shown.media, None) != planned:
+        shown_case = self._media.hear(self._media.show(case)) if self._is_heard else self._media.show(case)
+        if shown_case.media_fault is None and media_digest(shown_case.media, None) != planned_digest:
             # Placeholders stay in the text, as labels depend on it.
-            return replace(shown, media=(), media_fault=CHANGED)
-        return shown
+            return replace(shown_case, media=(), media_fault=CHANGED)
+        return shown_case
 
 
 def _media_file(folder: RunFolder, shard_index: int, *, is_heard: bool) -> Path:

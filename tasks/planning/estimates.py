@@ -1,17 +1,28 @@
-"""Estimates of tokens and dollars from the judge's past replies, with their uncertainty."""
+"""Requests of a plan, counted and priced: what the ledger holds, and the tokens and dollars of the others.
 
+Tokens and dollars are estimated from the judge's past replies, with their uncertainty: each judge by its own past,
+the second of a cascade by its past escalation rate.
+"""
+
+import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TypeVar
 
 import duckdb
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.rubrics.model.verdicts import JUDGMENT_SCHEMA
 from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID
-from gradebook.tasks.judging.money.prices import BYTES_PER_TOKEN, Price, Usage, cost_usd, find_price
-from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.opinions.parts import PartList, Scale, is_unsure
+from gradebook.tasks.judging.prices import BYTES_PER_TOKEN, Price, Usage, cost_usd, find_price, prompt_bytes
+from gradebook.tasks.judging.replies.list_questions import ListAnswer, ListQuestion
+from gradebook.tasks.judging.settings.judge import FIRST, THEN, Judge, JudgeSettings, Opinion
 from gradebook.tasks.lake.rows import make_table
 from gradebook.tasks.lake.sql import query
 
@@ -19,7 +30,7 @@ BYTES_PER_TOKEN_RANGE = (3.0, 5.0)  # without past replies: usual languages and 
 # Without past replies: evidence, a short rationale and a label.
 USUAL_COMPLETION_TOKENS = 120.0
 USUAL_COMPLETION_RANGE = (60.0, 240.0)
-# Without past replies: tokens of reasoning before a reply, by effort.
+# Without past replies at an effort: tokens of reasoning before a reply.
 USUAL_REASONING_TOKENS: Mapping[str | None, float] = MappingProxyType(
     {None: 400.0, "none": 0.0, "minimal": 50.0, "low": 200.0, "medium": 400.0, "high": 1_600.0, "xhigh": 6_400.0}
 )
@@ -31,13 +42,17 @@ QUANTILE = 1.328
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """Completion tokens per question. low, high: 10% and 90% quantiles of one question."""
+    """Completion tokens per question. low, high: 10% and 90% quantiles of one question.
+
+    has_reasoning: includes reasoning at the judge's effort; False: learned at another effort, without reasoning.
+    """
 
     question_count: int
     mean: float
     sd: float
     low: float
     high: float
+    has_reasoning: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +102,11 @@ class Spread:
     high: float
 
 
-def read_history(ledger: duckdb.DuckDBPyConnection, judge: str) -> History:
-    """Summarise the latest replies of a judge, by its name in the ledger."""
+def read_history(ledger: duckdb.DuckDBPyConnection, judge: JudgeSettings) -> History:
+    """Summarise the latest replies of a judge, by its name in the ledger; reasoning counts at its effort alone."""
     ledger.register("no_judgments", JUDGMENT_SCHEMA.empty_table())  # the columns that an earlier gradebook's lake lacks
-    make_table(ledger, "planning/recent_questions", judge=judge, most_count=MOST_REPLIES_READ)
+    effort = "/".join(str(setting) for setting in (judge.reasoning_effort, judge.thinking) if setting is not None)
+    make_table(ledger, "planning/recent_questions", judge=judge.judge, effort=effort, most_count=MOST_REPLIES_READ)
     ledger.unregister("no_judgments")
     rows = ledger.execute(query("planning/completion_tokens"), {"feedback": FEEDBACK_CRITERION_ID}).fetchall()
     completions = {criterion_id: Completions(*row) for criterion_id, *row in rows}
@@ -123,7 +139,9 @@ def estimate_questions(
         return Estimate()
     prompts = _prompt_spread(history.prompts, question_count, prompt_bytes)
     completions = _completion_spread(history, criterion_id, question_count, usual_tokens)
-    if history.all_completions is None and judge.is_reasoning:
+    if judge.is_decision:  # output is free
+        completions = Spread(0.0, 0.0, 0.0)
+    if not (history.all_completions and history.all_completions.has_reasoning) and judge.is_reasoning:
         usual = USUAL_REASONING_TOKENS.get(judge.reasoning_effort, USUAL_REASONING_TOKENS["high"])
         reasoned = question_count * min(usual, judge.thinking or usual)
         low, high = completions.low + reasoned / 4, completions.high + reasoned * 4
@@ -175,8 +193,8 @@ def _range_end(
 def _prompt_spread(past: Prompts | None, question_count: int, prompt_bytes: int) -> Spread:
     if past is None or past.question_count < FEWEST_QUESTIONS:
         few, many = (prompt_bytes / rate for rate in reversed(BYTES_PER_TOKEN_RANGE))
-        known = prompt_bytes / BYTES_PER_TOKEN if past is None else prompt_bytes * past.tokens_per_byte
-        return Spread(known, min(few, known), max(many, known))
+        expected = prompt_bytes / BYTES_PER_TOKEN if past is None else prompt_bytes * past.tokens_per_byte
+        return Spread(expected, min(few, expected), max(many, expected))
     scale = prompt_bytes / question_count / past.mean_bytes  # deviations grow with the prompt
     return sum_spread(prompt_bytes * past.tokens_per_byte, past.sd * scale, question_count, past.question_count)
 
@@ -184,15 +202,15 @@ def _prompt_spread(past: Prompts | None, question_count: int, prompt_bytes: int)
 def _completion_spread(
     history: History, criterion_id: str, question_count: int, usual_tokens: float | None = None
 ) -> Spread:
-    own, any_past = history.completions.get(criterion_id), history.all_completions
-    if own is not None and own.question_count >= FEWEST_QUESTIONS:
-        return sum_spread(question_count * own.mean, own.sd, question_count, own.question_count)
-    if own is None and usual_tokens is not None:
+    own_past, any_past = history.completions.get(criterion_id), history.all_completions
+    if own_past is not None and own_past.question_count >= FEWEST_QUESTIONS:
+        return sum_spread(question_count * own_past.mean, own_past.sd, question_count, own_past.question_count)
+    if own_past is None and usual_tokens is not None:
         return Spread(
             question_count * usual_tokens, question_count * usual_tokens / 2, question_count * usual_tokens * 2
         )
-    known = own or any_past
-    mean = known.mean if known else USUAL_COMPLETION_TOKENS
+    past = own_past or any_past
+    mean = past.mean if past else USUAL_COMPLETION_TOKENS
     low, high = USUAL_COMPLETION_RANGE
     if any_past is not None and any_past.question_count >= FEWEST_QUESTIONS:
         low, high = any_past.low, any_past.high
@@ -201,13 +219,341 @@ def _completion_spread(
 
 def sum_spread(expected: float, sd: float, new_count: int, past_count: int) -> Spread:
     """Sum of new values with this standard deviation, whose mean is estimated from past ones."""
-    off = QUANTILE * sd * math.sqrt(new_count + new_count**2 / past_count)
-    return Spread(expected, max(0.0, expected - off), expected + off)
+    half_width = QUANTILE * sd * math.sqrt(new_count + new_count**2 / past_count)
+    return Spread(expected, max(0.0, expected - half_width), expected + half_width)
 
 
 def held_rationales(ledger: duckdb.DuckDBPyConnection, keys: Iterable[str]) -> dict[str, str]:
     """Rationales of the ledger's usable replies by request key. ledger: with the view held_judgments."""
     ledger.register("wanted_keys", pa.table({"request_key": pa.array(keys, pa.string())}))
-    held = dict(ledger.execute(query("planning/held_rationales")).fetchall())
+    rationales = dict(ledger.execute(query("planning/held_rationales")).fetchall())
     ledger.unregister("wanted_keys")
-    return held
+    return rationales
+
+
+# Columns of a plan that are counted. prompt_bytes: of the whole request, of a typed question as if it were asked alone;
+# question_bytes: of the typed questions in it; is_needed: null if not known yet.
+COUNTED_SCHEMA = pa.schema(
+    [
+        pa.field("output_id", pa.string()),
+        pa.field("request_key", pa.string()),
+        pa.field("judge_index", pa.int32()),
+        pa.field("replicate", pa.int32()),
+        pa.field("is_swapped", pa.bool_()),
+        pa.field("status", pa.string()),
+        pa.field("prompt_bytes", pa.int64()),
+        pa.field("question_bytes", pa.int64()),
+        pa.field("is_needed", pa.bool_()),
+    ]
+)
+_NOT, _AT_MOST, _SURELY = 0, 1, 2  # whether a row is asked; _AT_MOST: only if another judge is unsure
+
+States = NDArray[np.int8]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Number of questions, and the bytes of their prompts."""
+
+    count: int = 0
+    prompt_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of one vote on a criterion while shards are planned.
+
+    question_count: open judgments; request_count: requests, those of batched criteria counted at the first criterion.
+    Both include at_most counts, which are asked only if another judge is unsure. prompt_bytes: batched criteria share
+    the bytes of their requests equally.
+    """
+
+    row_count: int = 0
+    replayed_count: int = 0
+    open_count: int = 0
+    question_count: int = 0
+    request_count: int = 0
+    prompt_bytes: int = 0
+    at_most_count: int = 0  # of the questions
+    at_most_requests: int = 0
+    at_most_bytes: int = 0
+
+    def add_rows(self, rows: pa.Table) -> None:
+        """Count the rows of a shard, as `COUNTED_SCHEMA`; rows in the ledger count only if certainly needed."""
+        is_held = rows.column("status").is_valid()
+        self.row_count += rows.num_rows
+        self.replayed_count += _true_count(pc.and_(is_held, pc.fill_null(rows.column("is_needed"), False)))
+        self.open_count += _true_count(pc.and_(pc.invert(is_held), pc.fill_null(rows.column("is_needed"), True)))
+
+    def add_asked(self, surely: Asked, at_most: Asked, position: int, size: int) -> None:
+        """Count the requests of a shard. position, size: of the criterion in its batch, and the batch's size."""
+        shares = [asked.prompt_bytes // size + (position < asked.prompt_bytes % size) for asked in (surely, at_most)]
+        self.question_count += surely.count + at_most.count
+        self.at_most_count += at_most.count
+        self.prompt_bytes += sum(shares)
+        self.at_most_bytes += shares[1]
+        if position == 0:
+            self.request_count += surely.count + at_most.count
+            self.at_most_requests += at_most.count
+
+    def add_typed(self, counts: "TypedCounts") -> None:
+        """Count the typed questions of a shard on one criterion."""
+        self.question_count += counts.question_count
+        self.at_most_count += counts.at_most_count
+        self.request_count += counts.request_count
+        self.at_most_requests += counts.at_most_requests
+        self.prompt_bytes += counts.prompt_bytes
+        self.at_most_bytes += counts.at_most_bytes
+
+
+Tallies = dict[Opinion, Tally]
+
+
+@dataclass(frozen=True, slots=True)
+class TypedCounts:
+    """Counts of typed questions on one criterion, which share requests with others about the same outputs.
+
+    request_count: requests whose first question is one of these. prompt_bytes: of the questions, and of the states that
+    they share equally with the others of their request. All include those that may be asked.
+    """
+
+    question_count: int
+    request_count: int
+    prompt_bytes: int
+    at_most_count: int
+    at_most_requests: int
+    at_most_bytes: int
+
+
+def count_asked(pack: Sequence[pa.Table]) -> tuple[Asked, Asked]:
+    """Requests for one vote on batched criteria: those that are sent, and those that may be.
+
+    pack: rows of each criterion, as `COUNTED_SCHEMA`; a single criterion may have an output several times. Batched
+    criteria are asked whole if one of them is open; equal requests are sent once.
+    """
+    first = pack[0]
+    states = _states(first)
+    for table in pack[1:]:
+        indices = pc.index_in(first.column("output_id"), table.column("output_id").combine_chunks())
+        other_states = pa.array(_states(table)).take(indices.combine_chunks())
+        states = np.maximum(states, pc.fill_null(other_states, _NOT).to_numpy())
+    columns = {"key": first.column("request_key"), "state": states, "bytes": first.column("prompt_bytes")}
+    requests = pa.table(columns).filter(pa.array(states > _NOT))
+    grouped = requests.group_by("key").aggregate([("state", "max"), ("bytes", "max")])
+    return _asked(grouped, _SURELY), _asked(grouped, _AT_MOST)
+
+
+def count_typed(pack: Sequence[pa.Table], size: int) -> list[TypedCounts]:
+    """Counts of each criterion whose open questions about an output share requests. size: questions of one, at most.
+
+    pack: rows of each criterion, as `COUNTED_SCHEMA`; a single criterion may have an output several times. Equal
+    questions about equal outputs are sent once.
+    """
+    criteria = np.repeat(np.arange(len(pack)), [rows.num_rows for rows in pack])
+    rows = pa.concat_tables(pack)
+    states = np.concatenate([_states(member) for member in pack])
+    keys = rows.column("request_key").combine_chunks().dictionary_encode().indices.to_numpy()
+    open_rows = np.flatnonzero(states > _NOT)
+    open_rows = open_rows[np.sort(np.unique(keys[open_rows], return_index=True)[1])]  # the first of equal questions
+    outputs = rows.column("output_id").combine_chunks().dictionary_encode().indices.to_numpy()[open_rows]
+    order = np.argsort(outputs, kind="stable")  # by output, in the order of the criteria
+    open_rows, outputs = open_rows[order], outputs[order]
+    starts = np.flatnonzero(np.r_[True, outputs[1:] != outputs[:-1]]) if len(outputs) else np.zeros(0, np.int64)
+    lengths = np.diff(np.r_[starts, len(outputs)])
+    position = np.arange(len(outputs)) - np.repeat(starts, lengths)  # among the open questions about the output
+    requests = position // size
+    sharing = np.minimum(size, np.repeat(lengths, lengths) - requests * size)  # questions of the same request
+    question_bytes = rows.column("question_bytes").to_numpy()[open_rows]
+    state_bytes = rows.column("prompt_bytes").to_numpy()[open_rows] - question_bytes
+    own_bytes = question_bytes + state_bytes / np.maximum(sharing, 1)
+    is_first, is_at_most = position % size == 0, states[open_rows] == _AT_MOST
+    counted = []
+    for criterion in range(len(pack)):
+        is_of_criterion = criteria[open_rows] == criterion
+        counted.append(
+            TypedCounts(
+                int(is_of_criterion.sum()),
+                int((is_of_criterion & is_first).sum()),
+                round(float(own_bytes[is_of_criterion].sum())),
+                int((is_of_criterion & is_at_most).sum()),
+                int((is_of_criterion & is_first & is_at_most).sum()),
+                round(float(own_bytes[is_of_criterion & is_at_most].sum())),
+            )
+        )
+    return counted
+
+
+def _states(rows: pa.Table) -> States:
+    is_open = rows.column("status").is_null().to_numpy()
+    is_needed = pc.fill_null(rows.column("is_needed"), True).to_numpy()
+    is_known = rows.column("is_needed").is_valid().to_numpy()
+    states: States = np.where(is_open & is_needed, np.where(is_known, _SURELY, _AT_MOST), _NOT).astype(np.int8)
+    return states
+
+
+def _asked(grouped: pa.Table, state: int) -> Asked:
+    byte_counts = grouped.filter(pc.equal(grouped.column("state_max"), state)).column("bytes_max")
+    return Asked(len(byte_counts), pc.sum(byte_counts).as_py() or 0)
+
+
+def _true_count(flags: pa.ChunkedArray) -> int:
+    return pc.sum(flags).as_py() or 0
+
+
+FEWEST_FIRST_OPINIONS = 20  # below it the past says too little of how often the second judge is asked
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Past of each member. escalated_rate: share of questions a cascade passed to its second judge, 1 if unknown."""
+
+    histories: tuple[History, ...]
+    escalated_rate: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class OpinionEstimate:
+    """Estimate for one vote on a criterion. at_most_count: requests that depend on another vote."""
+
+    replayed_count: int
+    open_count: int
+    request_count: int
+    at_most_count: int
+    estimate: Estimate
+
+
+def read_past(ledger: duckdb.DuckDBPyConnection, judge: Judge) -> Past:
+    """Summarise the past of a judge, or of each member."""
+    histories = tuple(
+        History() if member.as_model is None else read_history(ledger, member.as_model) for member in judge.members
+    )
+    return Past(histories, 1.0 if judge.when is None else _escalated_rate(ledger, judge))
+
+
+def estimate_opinion(
+    judge: Judge, opinion: Opinion, criterion_id: str, tally: Tally, past: Past, begun: set[int]
+) -> OpinionEstimate:
+    """Estimate for one vote on a criterion. begun: judges with earlier questions about the outputs; updated."""
+    index = opinion.judge_index
+    model = judge.members[index].as_model
+    if model is None:
+        return OpinionEstimate(tally.row_count, 0, 0, 0, Estimate())
+    unsent_rate = 1 - past.escalated_rate  # of the questions that depend on another vote
+    count = tally.question_count - math.floor(tally.at_most_count * unsent_rate)
+    byte_count = tally.prompt_bytes - math.floor(tally.at_most_bytes * unsent_rate)
+    is_first = index not in begun
+    if tally.question_count:
+        begun.add(index)
+    estimate = estimate_questions(past.histories[index], model, criterion_id, count, byte_count, is_first=is_first)
+    return OpinionEstimate(
+        tally.replayed_count, tally.open_count, tally.request_count, tally.at_most_requests, estimate
+    )
+
+
+def asked_judges(tallies: Mapping[str, Tallies]) -> tuple[int, ...]:
+    """Indices of the members with open questions."""
+    indices = {
+        opinion.judge_index
+        for by_opinion in tallies.values()
+        for opinion, tally in by_opinion.items()
+        if tally.request_count
+    }
+    return tuple(sorted(indices))
+
+
+def _escalated_rate(ledger: duckdb.DuckDBPyConnection, judge: Judge) -> float:
+    names = judge.member_names
+    parameters = {
+        "judge": judge.judge,
+        "identity": json.dumps(judge.identity),
+        "first": names[FIRST],
+        "then": names[THEN],
+    }
+    try:
+        row = ledger.execute(query("planning/escalations"), parameters).fetchone()
+    except duckdb.CatalogException:  # no lake yet, or one of an earlier gradebook
+        return 1.0
+    count, rate = row or (0, None)
+    return float(rate) if rate is not None and count >= FEWEST_FIRST_OPINIONS else 1.0
+
+
+Said = TypeVar("Said")
+
+
+@dataclass(slots=True)
+class ListCount:
+    """Requests of a criterion. replayed_count: replies in the ledger; request_count: the others, partly estimated."""
+
+    replayed_count: int = 0
+    request_count: int = 0
+    byte_count: int = 0
+    reply_tokens: float = 0  # usual ones of all replies together, where the parts of each are known
+    at_most_count: int = 0  # of the requests: sent only where the first judge of a cascade is unsure
+
+    def estimate(self, history: History, judge: JudgeSettings, criterion_id: str) -> Estimate:
+        """Estimate of the requests' cost by the judge's past."""
+        usual = self.reply_tokens / self.request_count if self.request_count and self.reply_tokens else None
+        return estimate_questions(
+            history,
+            judge,
+            criterion_id,
+            self.request_count,
+            self.byte_count,
+            is_first=True,
+            usual_tokens=usual,
+        )
+
+
+class ListPlanner:
+    """Counter of requests for criteria whose judges are asked about parts of outputs."""
+
+    def __init__(self, ledger: duckdb.DuckDBPyConnection, judge: Judge) -> None:
+        """ledger: with the view held_judgments."""
+        self.judge = judge
+        self._ledger = ledger
+        self._seen: set[str] = set()  # keys of requests of an earlier criterion, which are sent once
+
+    def count_votes(
+        self,
+        opinions: Sequence[Opinion],
+        scale: Scale,
+        lists: Sequence[PartList[Said]],
+        counts: Mapping[int, ListCount],
+        *,
+        tokens_of_part: float = 0,
+    ) -> None:
+        """Add the votes on lists; the second judge's where the first one is unsure, or not asked yet."""
+        judge = self.judge
+        waiting: set[int] = set()  # lists that a cascade's first judge is not asked about yet
+        for index in sorted(counts):
+            of_judge = [opinion for opinion in opinions if opinion.judge_index == index]
+            digest = judge.members[index].judge_digest
+            second = judge.when if index == THEN else None
+            wanted = [
+                (row, opinion, lists[row].question(digest, opinion.replicate))
+                for row, opinion in judge.drawn_votes(of_judge, [part_list.output_id for part_list in lists])
+                if second is None or row in waiting or is_unsure(second, scale, lists[row].votes)
+            ]
+            replies = self.add([question for *_, question in wanted], counts[index])
+            for row, opinion, question in wanted:
+                if question.request_key in replies:
+                    key = question.request_key
+                    lists[row].add(opinion, ListAnswer(key, replies[key], None, 0, None, None))
+                    continue
+                counts[index].reply_tokens += tokens_of_part * len(lists[row].votes)
+                if second is not None:
+                    counts[index].at_most_count += row in waiting
+                else:
+                    waiting.add(row)
+
+    def add(self, questions: Sequence[ListQuestion], count: ListCount) -> dict[str, str]:
+        """Add questions; returns the replies that the ledger has, by request key."""
+        keys = dict.fromkeys(question.request_key for question in questions)
+        replies = held_rationales(self._ledger, keys)
+        count.replayed_count += len(replies)
+        for question in questions:
+            if question.request_key not in replies and question.request_key not in self._seen:
+                self._seen.add(question.request_key)
+                count.request_count += 1
+                count.byte_count += prompt_bytes(question.render(), question.schema)
+        return replies

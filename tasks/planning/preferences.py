@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,11 +11,18 @@ from gradebook.rubrics.model.levels import PREFERENCE_LEVELS
 from gradebook.rubrics.model.methods import PreferenceMethod
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.media import has_media
-from gradebook.rubrics.prompts.prompt import Case
+from gradebook.rubrics.prompts.preference import (
+    PREFERENCE_VERSION,
+    preference_key,
+    preference_labels,
+    render_preference,
+)
+from gradebook.rubrics.prompts.prompt import Case, Labels, reply_schema
+from gradebook.rubrics.prompts.prompt_text import file_digest
+from gradebook.rubrics.prompts.reply_parser import ReadReply, read_reply
 from gradebook.tasks.judging.opinions.parts import PartList, PartVote, Scale
-from gradebook.tasks.judging.replies.list_question import ListAnswer, ListQuestion
-from gradebook.tasks.judging.replies.preference_questions import preference_questions
-from gradebook.tasks.judging.settings.panels import CascadeSettings, Judge, Opinion, list_opinions
+from gradebook.tasks.judging.replies.list_questions import ListAnswer, ListQuestion
+from gradebook.tasks.judging.settings.judge import Judge, Opinion
 from gradebook.tasks.planning.cases import read_stored_cases
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -53,17 +60,17 @@ class AnswerPair:
     def lists(
         self, criterion: Criterion, votes: Sequence[dict[Opinion, "PreferenceVote"]]
     ) -> Iterator[PartList[ListAnswer]]:
-        """Questions about the pair, a list of one part for each order. votes: where those of each order are added."""
+        """Questions about the pair, a list of one part for each order. votes: of each order; replies are added."""
 
         @cache  # both orders of a vote at once
         def questions(judge_digest: str, replicate: int) -> tuple[ListQuestion, ...]:
             return self.questions(criterion, judge_digest, replicate)
 
-        def asker(place: int) -> Callable[[str, int], ListQuestion]:
-            return lambda judge_digest, replicate: questions(judge_digest, replicate)[place]
+        def question_maker(position: int) -> Callable[[str, int], ListQuestion]:
+            return lambda judge_digest, replicate: questions(judge_digest, replicate)[position]
 
-        for place, of_order in enumerate(votes):
-            yield PartList(self.output_id, asker(place), _read_vote, [of_order])
+        for position, of_order in enumerate(votes):
+            yield PartList(self.output_id, question_maker(position), _read_vote, [of_order])
 
 
 PreferenceVote = PartVote[ListAnswer]
@@ -73,11 +80,9 @@ def _read_vote(answer: ListAnswer) -> list[PreferenceVote]:
     return [PartVote(answer.level_id, answer, answer.request_key)]
 
 
-def preference_opinions(judge: Judge, criterion_id: str) -> tuple[Opinion, ...]:
-    """Votes that a criterion of preferences may need for each pair; of a cascade, those of its second judge alone."""
-    found = list_opinions(judge, criterion_id)
-    last = max((each.judge_index for each in found), default=0)
-    return tuple(each for each in found if each.judge_index == last or not isinstance(judge, CascadeSettings))
+def preference_opinions(judge: Judge, criterion_id: str) -> list[Opinion]:
+    """Votes that a criterion of preferences may need for each pair; of a cascade, only those of its second judge."""
+    return judge.deciding(judge.list_votes(criterion_id))
 
 
 def preference_criteria(rubric: Rubric) -> list[Criterion]:
@@ -92,3 +97,47 @@ def read_pairs(folder: RunFolder, criterion_id: str, shard: str, shard_index: in
     for (output_id, case), other_id, other, reason in zip(read_stored_cases(shard), *columns, strict=True):
         has_some = other is not None and (has_media(case.prompt, case.output) or has_media(None, other))
         yield AnswerPair(output_id, case, other_id, other or "", reason or (WITH_MEDIA if has_some else None))
+
+
+PREFERENCE_TOKENS = 1_000  # of a reply, at most
+
+
+def preference_questions(
+    criterion: Criterion, output_id: str, case: Case, other: str, judge_digest: str, replicate: int = 0
+) -> tuple[ListQuestion, ListQuestion]:
+    """The question with the output shown first, then with the other answer shown first."""
+    first, second = (
+        _question(criterion, output_id, case, other, judge_digest, replicate, is_swapped=is_swapped)
+        for is_swapped in (False, True)
+    )
+    return first, second
+
+
+def _question(
+    criterion: Criterion,
+    output_id: str,
+    case: Case,
+    other: str,
+    judge_digest: str,
+    replicate: int,
+    *,
+    is_swapped: bool,
+) -> ListQuestion:
+    key = preference_key(judge_digest, criterion, case, other, replicate, is_swapped=is_swapped)
+    labels = preference_labels(case, other, key, is_swapped=is_swapped)
+    return ListQuestion(
+        output_id,
+        criterion.id,
+        key,
+        PREFERENCE_VERSION,
+        file_digest(PREFERENCE_VERSION),
+        partial(render_preference, case, other, criterion, labels, is_swapped=is_swapped),
+        reply_schema(labels),
+        criterion.method_as(PreferenceMethod).max_tokens or PREFERENCE_TOKENS,
+        partial(_read, labels=labels, quotable=f"{case.output}\n{other}"),
+        replicate,
+    )
+
+
+def _read(text: str | None, finish_reason: str | None, refusal: str | None, labels: Labels, quotable: str) -> ReadReply:
+    return read_reply(text, finish_reason, refusal, labels, quotable)

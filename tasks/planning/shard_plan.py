@@ -15,42 +15,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gradebook.rubrics.model.methods import Sees
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.chat import shown_prompt
+from gradebook.rubrics.prompts.decisions import render_state, typed_question
 from gradebook.rubrics.prompts.prompt import (
     Case,
     PromptStyle,
+    View,
     case_digest,
     request_key,
-    sees_of,
     template_of,
+    view_of,
     without_template,
 )
 from gradebook.rubrics.prompts.trajectory import Trajectory
 from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA, judged_names, own_criteria
-from gradebook.tasks.judging.money.prices import prompt_bytes
-from gradebook.tasks.judging.opinions.cascade import foresee_needed
-from gradebook.tasks.judging.opinions.rows import rows_of
-from gradebook.tasks.judging.replies.batched_criteria import PackedQuestion, asked_digest, packing_of, packs_of
+from gradebook.tasks.judging.opinions.rows import predict_needed, rows_of
+from gradebook.tasks.judging.prices import prompt_bytes
+from gradebook.tasks.judging.replies.batched_criteria import PackedQuestion, asked_digest, packs_of
 from gradebook.tasks.judging.replies.question import Question
-from gradebook.tasks.judging.settings.panels import (
-    CascadeSettings,
-    Judge,
-    Opinion,
-    asked_as,
-    drawn_rows,
-    style_of,
-    wanted_opinions,
-)
+from gradebook.tasks.judging.settings.judge import Judge, Opinion, Packing
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.planning.cases import media_bytes
-from gradebook.tasks.planning.request_counts import COUNTED_SCHEMA, Tallies, Tally, count_asked
+from gradebook.tasks.planning.estimates import COUNTED_SCHEMA, Tallies, Tally, count_asked, count_typed
 from gradebook.tasks.ratings.run_ratings import rated_outputs
 from gradebook.tasks.system.files import PARQUET_SETTINGS, replaced_file
 from gradebook.tasks.workspace.folder import RunFolder
 
-_PLACE = ("output_id", "criterion_id", "replicate", "is_swapped", "request_key")
+_ROW_COLUMNS = ("output_id", "criterion_id", "replicate", "is_swapped", "request_key")
 
 
 def shard_plan_files(folder: RunFolder, rubric: Rubric, shard_index: int) -> list[Path]:
@@ -59,25 +51,27 @@ def shard_plan_files(folder: RunFolder, rubric: Rubric, shard_index: int) -> lis
     return [file for file in files if file.exists()]
 
 
-def open_keys(folder: RunFolder, rubric: Rubric, judge_index: int, packing: int) -> Iterator[str]:
+def open_keys(folder: RunFolder, rubric: Rubric, judge_index: int, packing: Packing) -> Iterator[str]:
     """Request keys of a run's questions to one judge, see `asked_keys`; possibly with duplicates."""
     for _, of_shard in groupby(folder.plan_files(judged_names(rubric)), lambda file: file.name):
-        planned = pa.concat_tables(pq.read_table(file, columns=[*_PLACE, "judge_index", "status"]) for file in of_shard)
+        planned = pa.concat_tables(
+            pq.read_table(file, columns=[*_ROW_COLUMNS, "judge_index", "status"]) for file in of_shard
+        )
         mine = planned.filter(pc.equal(planned.column("judge_index"), judge_index))
         yield from asked_keys(mine, pc.is_null(mine.column("status")), rubric, packing)
 
 
-def asked_keys(planned: pa.Table, is_open: pa.ChunkedArray, rubric: Rubric, packing: int) -> list[str]:
+def asked_keys(planned: pa.Table, is_open: pa.ChunkedArray, rubric: Rubric, packing: Packing) -> list[str]:
     """Request keys of the open rows, and of rows in the same request: batched criteria are asked whole.
 
-    planned: one judge's rows over a shard, of all criteria. is_open: (row,). packing: criteria per request.
+    planned: one judge's rows over a shard, of all criteria. is_open: (row,).
     """
-    if packing > 1:
-        named = pc.unique(planned.column("criterion_id")).to_pylist()
-        batchable = [criterion for criterion in rubric.judged_criteria if criterion.id in named]
-        first = {each.id: pack[0].id for pack in packs_of(batchable, packing) for each in pack}
-        places = pc.index_in(planned.column("criterion_id"), pa.array(list(first), pa.string()))
-        packs = pc.coalesce(pa.array(list(first.values()), pa.string()).take(places), planned.column("criterion_id"))
+    if packing.is_packed:
+        criterion_ids = pc.unique(planned.column("criterion_id")).to_pylist()
+        batchable = [criterion for criterion in rubric.judged_criteria if criterion.id in criterion_ids]
+        first = {criterion.id: pack[0].id for pack in packs_of(batchable, packing) for criterion in pack}
+        indices = pc.index_in(planned.column("criterion_id"), pa.array(list(first), pa.string()))
+        packs = pc.coalesce(pa.array(list(first.values()), pa.string()).take(indices), planned.column("criterion_id"))
         opinions = [planned.column(name).cast(pa.string()) for name in ("replicate", "is_swapped")]
         requests = pc.binary_join_element_wise(planned.column("output_id"), packs, *opinions, " ")
         is_open = pc.is_in(requests, pc.unique(requests.filter(is_open)))
@@ -91,7 +85,9 @@ _WANTED_SCHEMA = pa.schema(
         pa.field("judge_index", pa.int32()),
         pa.field("replicate", pa.int32()),
         pa.field("is_swapped", pa.bool_()),
-        pa.field("prompt_bytes", pa.int64()),  # of the whole request; not in the plan's file
+        # not in the plan's file: bytes of the whole request, and those of its typed questions
+        pa.field("prompt_bytes", pa.int64()),
+        pa.field("question_bytes", pa.int64()),
     ]
 )
 ROWS_JOINED = 100_000  # with the ledger at once: each join scans its keys
@@ -99,7 +95,7 @@ Pack = tuple[Criterion, ...]
 Rated = Mapping[str, frozenset[str]]  # outputs that people scored, by criterion
 
 
-ANSWER: tuple[Sees, ...] = ("answer",)
+ANSWER = (View(),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +106,8 @@ class ShardCases:
     """
 
     output_ids: list[str]
-    digests: Mapping[Sees, list[str]]
-    byte_counts: Mapping[Sees, list[int]]
+    digests: Mapping[View, list[str]]
+    byte_counts: Mapping[View, list[int]]
     shortened_count: int = 0
     heard: "Callable[[], ShardCases] | None" = None
 
@@ -120,13 +116,13 @@ class ShardCases:
         return self.heard() if criterion.hears_audio and self.heard else self
 
 
-def read_shard(shown: Iterable[tuple[str, Case]], views: Collection[Sees] = ANSWER) -> ShardCases:
+def read_shard(cases: Iterable[tuple[str, Case]], views: Collection[View] = ANSWER) -> ShardCases:
     """Read a shard's cases, as shown to a judge. views: what its criteria see."""
     output_ids: list[str] = []
-    digests: dict[Sees, list[str]] = {view: [] for view in views}
-    byte_counts: dict[Sees, list[int]] = {view: [] for view in views}
+    digests: dict[View, list[str]] = {view: [] for view in views}
+    byte_counts: dict[View, list[int]] = {view: [] for view in views}
     shortened_count = 0
-    for output_id, case in shown:
+    for output_id, case in cases:
         output_ids.append(output_id)
         shortened_count += bool(case.trajectory and case.trajectory.left_out)
         for view in views:
@@ -138,8 +134,8 @@ def read_shard(shown: Iterable[tuple[str, Case]], views: Collection[Sees] = ANSW
 
 def case_bytes(case: Case) -> int:
     """Bytes of a case in a request: JSON within JSON."""
-    shown = shown_prompt(case.prompt)
-    prompt = json.dumps(shown, ensure_ascii=False) if isinstance(shown, list) else shown
+    prompt_shown = shown_prompt(case.prompt)
+    prompt = json.dumps(prompt_shown, ensure_ascii=False) if isinstance(prompt_shown, list) else prompt_shown
     steps = json.dumps(case.steps.shown, ensure_ascii=False) if case.steps else None
     output = None if case.sees == "steps" else case.output
     texts = [text for text in (prompt, output, case.reference, *case.context, steps) if text]
@@ -154,20 +150,27 @@ class _Wanted:
     opinions: dict[Opinion, None] = field(default_factory=dict)
 
     def add(
-        self, criterion_id: str, opinion: Opinion, output_ids: list[str], keys: list[str], byte_counts: list[int]
+        self,
+        criterion_id: str,
+        opinion: Opinion,
+        output_ids: list[str],
+        keys: list[str],
+        byte_counts: list[int],
+        question_bytes: int,
     ) -> None:
         """Add one vote on one criterion of some outputs."""
         self.opinions[opinion] = None
         self.columns["output_id"] += output_ids
         self.columns["request_key"] += keys
         self.columns["prompt_bytes"] += byte_counts
-        same = {
+        constants = {
             "criterion_id": criterion_id,
             "judge_index": opinion.judge_index,
             "replicate": opinion.replicate,
             "is_swapped": opinion.is_swapped,
+            "question_bytes": question_bytes,
         }
-        for name, value in same.items():
+        for name, value in constants.items():
             self.columns[name] += [value] * len(keys)
 
 
@@ -175,29 +178,30 @@ class _Batches:
     """Criteria asked together, by opinion, and the outputs that people already rated on them."""
 
     def __init__(
-        self, judge: Judge, judged: Sequence[Criterion], packings: Mapping[Opinion, int], rated: Rated
+        self, judge: Judge, judged: Sequence[Criterion], packings: Mapping[Opinion, Packing], rated: Rated
     ) -> None:
         batchable: dict[Opinion, list[Criterion]] = defaultdict(list)
         for criterion in judged:
-            for opinion in wanted_opinions(judge, criterion.id):
+            for opinion in judge.votes(criterion.id):
                 batchable[opinion].append(criterion)
-        self.of_opinion = {opinion: packs_of(of_one, packings[opinion]) for opinion, of_one in batchable.items()}
+        self.of_opinion = {opinion: packs_of(criteria, packings[opinion]) for opinion, criteria in batchable.items()}
         self._packs = {
             opinion: {criterion.id: pack for pack in packs for criterion in pack}
             for opinion, packs in self.of_opinion.items()
         }
-        self._is_whole = isinstance(judge, CascadeSettings) and max(packings.values()) > 1
+        self._packings = packings
+        self._is_whole = judge.when is not None and any(packing.is_packed for packing in packings.values())
         self._rated_on_all = frozenset.intersection(*rated.values()) if rated else frozenset()
         self._rated = rated
         # With a shorter batch before the last, the remaining criteria of an output would be batched differently.
         self._is_even = {
-            opinion: all(len(pack) == packings[opinion] for pack in packs[:-1])
+            opinion: all(len(pack) == packings[opinion].size for pack in packs[:-1])
             for opinion, packs in self.of_opinion.items()
         }
 
     def pack(self, criterion: Criterion, opinion: Opinion) -> Pack:
-        """Criteria in the same request as this one, itself included."""
-        return self._packs[opinion][criterion.id]
+        """Criteria that are asked with this one or not at all, itself included."""
+        return self._packs[opinion][criterion.id] if self._packings[opinion].is_packed else (criterion,)
 
     def rated_outputs(self, criterion: Criterion, opinion: Opinion) -> frozenset[str]:
         """Outputs to skip for this opinion because people already rated every criterion in its request.
@@ -208,9 +212,9 @@ class _Batches:
         """
         if not self._rated or self._is_whole:
             return self._rated_on_all
-        if not self._is_even[opinion]:
+        if self._packings[opinion].is_packed and not self._is_even[opinion]:
             return frozenset()
-        return frozenset.intersection(*(self._rated[each.id] for each in self.pack(criterion, opinion)))
+        return frozenset.intersection(*(self._rated[member.id] for member in self.pack(criterion, opinion)))
 
 
 class ShardPlanner:
@@ -219,24 +223,26 @@ class ShardPlanner:
     def __init__(self, ledger: duckdb.DuckDBPyConnection, folder: RunFolder, judge: Judge) -> None:
         self.tallies: dict[str, Tallies] = {}
         self._ledger, self._folder, self._judge = ledger, folder, judge
-        opinions = wanted_opinions(judge)
-        self._digests = {opinion: asked_as(judge, opinion).judge_digest for opinion in opinions}
-        self._styles = {opinion: style_of(judge, opinion) for opinion in opinions}
-        self._packings = {opinion: packing_of(asked_as(judge, opinion)) for opinion in opinions}
+        opinions = judge.votes()
+        self._digests = {opinion: judge.asked_as(opinion).judge_digest for opinion in opinions}
+        self._styles = {opinion: judge.style_of(opinion) for opinion in opinions}
+        self._packings = {opinion: judge.asked_as(opinion).packing_rule for opinion in opinions}
 
     def plan(self, judged: Sequence[Criterion], cases: ShardCases, shard_index: int) -> None:
         """Plan the rubric's judged criteria."""
         planned: dict[Opinion, dict[str, pa.Table]] = {}
-        rated = {each.id: rated_outputs(each, cases.output_ids, self._folder.ratings_file) for each in judged}
+        rated = {
+            criterion.id: rated_outputs(criterion, cases.output_ids, self._folder.ratings_file) for criterion in judged
+        }
         batches = _Batches(self._judge, judged, self._packings, rated)
         size = max(ROWS_JOINED // max(len(cases.output_ids), 1), 1)
-        for group in (judged[at : at + size] for at in range(0, len(judged), size)):
+        for group in (judged[first : first + size] for first in range(0, len(judged), size)):
             wanted = _Wanted()
             for criterion in group:
                 self._want(wanted, criterion, batches, cases, range(len(cases.output_ids)))
             for criterion, rows in zip(group, _by_criterion(_join(self._ledger, wanted), group), strict=True):
-                counted = self._write(rows, criterion.id, shard_index)
-                for opinion in wanted_opinions(self._judge, criterion.id):
+                counted = self._write(rows, criterion.id, shard_index, judged)
+                for opinion in self._judge.votes(criterion.id):
                     planned.setdefault(opinion, {})[criterion.id] = rows_of(counted, opinion)
         for opinion, tables in planned.items():
             for pack in batches.of_opinion[opinion]:
@@ -245,9 +251,9 @@ class ShardPlanner:
     def plan_own(self, cases: ShardCases, shard_index: int) -> None:
         """Plan the judged per-case criteria."""
         wanted = _Wanted()
-        for own in own_criteria(self._folder, shard_index, "judge"):
-            alone = _Batches(self._judge, [own.criterion], self._packings, {})
-            self._want(wanted, own.criterion, alone, cases, own.row_indices.to_pylist())
+        for own_criterion in own_criteria(self._folder, shard_index, "judge"):
+            single = _Batches(self._judge, [own_criterion.criterion], self._packings, {})
+            self._want(wanted, own_criterion.criterion, single, cases, own_criterion.row_indices.to_pylist())
         if wanted.opinions:
             counted = self._write(_join(self._ledger, wanted), CASE_CRITERIA, shard_index)
             for opinion in wanted.opinions:
@@ -259,33 +265,43 @@ class ShardPlanner:
         """Add the votes on one criterion."""
         overheads: dict[tuple[int, PromptStyle], int] = {}
         cases = cases.shown_for(criterion)
-        for opinion in wanted_opinions(self._judge, criterion.id):
+        for opinion in self._judge.votes(criterion.id):
             skipped = batches.rated_outputs(criterion, opinion)
             unrated = [row for row in rows if cases.output_ids[row] not in skipped] if skipped else rows
-            drawn = drawn_rows(self._judge, opinion, cases.output_ids, unrated)
-            pack, is_packed = batches.pack(criterion, opinion), self._packings[opinion] > 1
-            sees = sees_of(criterion)
-            digest, asked = self._digests[opinion], asked_digest(criterion, pack, is_packed=is_packed)
-            keys = [request_key(digest, asked, cases.digests[sees][row], opinion.replicate) for row in drawn]
+            drawn = self._judge.drawn_rows(opinion, cases.output_ids, unrated)
+            pack, packing = batches.pack(criterion, opinion), self._packings[opinion]
+            view = view_of(criterion)
+            digest, criteria_digest = self._digests[opinion], asked_digest(criterion, pack, packing)
+            keys = [request_key(digest, criteria_digest, cases.digests[view][row], opinion.replicate) for row in drawn]
             output_ids = [cases.output_ids[row] for row in drawn]
             shape = (opinion.judge_index, self._styles[opinion])
             if shape not in overheads:
-                overheads[shape] = _prompt_overhead(pack, self._styles[opinion], is_packed=is_packed)
-            byte_counts = [cases.byte_counts[sees][row] + overheads[shape] for row in drawn]
-            wanted.add(criterion.id, opinion, output_ids, keys, byte_counts)
+                overheads[shape] = _prompt_overhead(pack, self._styles[opinion], packing)
+            own_bytes = sum(map(_question_bytes, pack)) if packing.is_typed else 0
+            byte_counts = [cases.byte_counts[view][row] + overheads[shape] + own_bytes for row in drawn]
+            wanted.add(criterion.id, opinion, output_ids, keys, byte_counts, own_bytes)
 
-    def _write(self, planned: pa.Table, name: str, shard_index: int) -> pa.Table:
-        """Write a plan file; returns the columns to count."""
-        _write_file(planned.drop_columns("prompt_bytes"), self._folder.plan_file(name, shard_index))
-        return planned.append_column("is_needed", foresee_needed(self._judge, planned)).select(COUNTED_SCHEMA.names)
+    def _write(self, planned: pa.Table, name: str, shard_index: int, criteria: Sequence[Criterion] = ()) -> pa.Table:
+        """Write a plan file; returns the columns to count. criteria: those of the rubric, if it is about them."""
+        _write_file(planned.drop_columns(["prompt_bytes", "question_bytes"]), self._folder.plan_file(name, shard_index))
+        is_needed = predict_needed(self._judge, planned, criteria)
+        return planned.append_column("is_needed", is_needed).select(COUNTED_SCHEMA.names)
 
     def _count(self, opinion: Opinion, pack: Sequence[tuple[str, pa.Table]]) -> None:
         """Count one vote on batched criteria, by their names in the plan."""
+        packing = self._packings[opinion]
+        if packing.is_typed and not packing.is_whole:
+            counts = count_typed([rows for _, rows in pack], packing.size)
+            for (name, rows), typed_counts in zip(pack, counts, strict=True):
+                tally = self.tallies.setdefault(name, {}).setdefault(opinion, Tally())
+                tally.add_rows(rows)
+                tally.add_typed(typed_counts)
+            return
         surely, at_most = count_asked([rows for _, rows in pack])
-        for place, (name, rows) in enumerate(pack):
+        for position, (name, rows) in enumerate(pack):
             tally = self.tallies.setdefault(name, {}).setdefault(opinion, Tally())
             tally.add_rows(rows)
-            tally.add_asked(surely, at_most, place, len(pack))
+            tally.add_asked(surely, at_most, position, len(pack))
 
 
 def _join(ledger: duckdb.DuckDBPyConnection, wanted: _Wanted) -> pa.Table:
@@ -298,9 +314,9 @@ def _join(ledger: duckdb.DuckDBPyConnection, wanted: _Wanted) -> pa.Table:
 
 def _by_criterion(planned: pa.Table, criteria: Sequence[Criterion]) -> Iterator[pa.Table]:
     """Rows of each criterion."""
-    places = pc.index_in(planned.column("criterion_id"), pa.array([each.id for each in criteria])).to_numpy()
-    rows = planned.take(np.argsort(places, kind="stable"))
-    counts = np.bincount(places, minlength=len(criteria)).tolist()
+    indices = pc.index_in(planned.column("criterion_id"), pa.array([criterion.id for criterion in criteria])).to_numpy()
+    rows = planned.take(np.argsort(indices, kind="stable"))
+    counts = np.bincount(indices, minlength=len(criteria)).tolist()
     for end, count in zip(accumulate(counts), counts, strict=True):
         yield rows.slice(end - count, count)
 
@@ -310,13 +326,28 @@ def _write_file(planned: pa.Table, path: Path) -> None:
         pq.write_table(planned, temporary, **PARQUET_SETTINGS)
 
 
-def _prompt_overhead(pack: Pack, style: PromptStyle, *, is_packed: bool) -> int:
-    """Bytes of a request besides the case: the instructions, the criteria and the reply's schema."""
+def _question_bytes(criterion: Criterion) -> int:
+    """Bytes of a typed question."""
+    return len(orjson.dumps(typed_question(criterion, "0" * 32)))
+
+
+def _of_all(criterion: Criterion) -> View:
+    """View of the criterion with the whole output: no field fits an empty case."""
+    return View(view_of(criterion).sees)
+
+
+def _prompt_overhead(pack: Pack, style: PromptStyle, packing: Packing) -> int:
+    """Bytes of a request besides the case: the instructions, the criteria and the reply's schema; of typed questions
+    the instructions alone.
+    """
     empty = Case("", "", trajectory=Trajectory(()))
     # No template fits an empty case: its text counts as it is.
     template, plain = template_of(pack[0]) or "", [without_template(criterion) for criterion in pack]
+    if packing.is_typed:
+        state = render_state(empty.seen(_of_all(pack[0])), plain[0])
+        return prompt_bytes(state, None) + len(template.encode())
     questions = tuple(
-        Question("", criterion, empty.seen(sees_of(criterion)), "0" * 32, style=style) for criterion in plain
+        Question("", criterion, empty.seen(_of_all(criterion)), "0" * 32, style=style) for criterion in plain
     )
-    request = (PackedQuestion(questions) if is_packed else questions[0]).request()
+    request = (PackedQuestion(questions) if packing.is_packed else questions[0]).request()
     return prompt_bytes(request.messages, request.schema) + len(template.encode())

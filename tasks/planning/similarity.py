@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.methods import BASELINE, PreferenceMethod, SimilarityMethod, compares_with_baseline
-from gradebook.rubrics.model.outputs import reference_answers
+from gradebook.rubrics.model.outputs import read_field, reference_answers
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.media import read_media
 from gradebook.rubrics.prompts.prompt import passages_of
 from gradebook.tasks.datasets.media import MediaFiles
-from gradebook.tasks.judging.money.prices import BYTES_PER_TOKEN, Usage, cost_usd, embedding_price, prompt_bytes
+from gradebook.tasks.judging.prices import BYTES_PER_TOKEN, Usage, cost_usd, embedding_price, prompt_bytes
 from gradebook.tasks.judging.replies.embedding_questions import (
     WantedText,
     batches_of,
@@ -31,10 +31,10 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.planning.estimates import BYTES_PER_TOKEN_RANGE, Estimate
+from gradebook.tasks.runs.request import BASELINE_WORDS
 from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
 
-LATEST = "latest"
 Passages = tuple[str, ...]
 KEY = "S32"  # of a request key in an array
 Keys = NDArray[np.bytes_]
@@ -55,11 +55,15 @@ class ComparedTexts:
     def of(self, method: SimilarityMethod, case_id: str, passages: Passages) -> Passages:
         """Texts of one case that are not blank. passages: of the column that it is compared with."""
         if method.against == BASELINE:
-            return tuple(text for text in self.baseline.get(case_id, ()) if text.strip())
+            outputs = self.baseline.get(case_id, ())
+            texts = outputs if method.field is None else [read_field(text, method.field)[0] for text in outputs]
+            return tuple(text for text in texts if text and text.strip())
         if method.separator is None:
-            each_right = reference_answers if method.against == "reference" else lambda text: [text]
-            return tuple(answer for each in passages for answer in each_right(each))
-        return tuple(part.strip() for each in passages for part in each.split(method.separator) if part.strip())
+            split_answers = reference_answers if method.against == "reference" else lambda text: [text]
+            return tuple(answer for passage in passages for answer in split_answers(passage))
+        return tuple(
+            piece.strip() for passage in passages for piece in passage.split(method.separator) if piece.strip()
+        )
 
 
 def similarity_criteria(rubric: Rubric) -> list[Criterion]:
@@ -72,10 +76,10 @@ def refuse_unnamed_baseline(rubric: Rubric, baseline: str | None) -> None:
 
     Without a baseline, similarity is unscored; a preference would have nothing at all to ask.
     """
-    compared = [each for each in rubric.criteria if compares_with_baseline(each.method)]
+    compared = [criterion for criterion in rubric.criteria if compares_with_baseline(criterion.method)]
     if baseline is None:
-        compared = [each for each in compared if isinstance(each.method, PreferenceMethod)]
-    if baseline in (LATEST, None) and compared:
+        compared = [criterion for criterion in compared if isinstance(criterion.method, PreferenceMethod)]
+    if baseline in (*BASELINE_WORDS, None) and compared:
         raise InputError(
             "--baseline", baseline or "none", f"the id of a run: {compared[0].id} compares with its outputs"
         )
@@ -83,7 +87,9 @@ def refuse_unnamed_baseline(rubric: Rubric, baseline: str | None) -> None:
 
 def read_compared_texts(lake: Lake, rubric: Rubric, baseline: str | None) -> ComparedTexts:
     """Texts for a rubric's criteria. baseline: of the request; without one nothing is compared with its outputs."""
-    if baseline is None or not any(compares_with_baseline(each.method) for each in similarity_criteria(rubric)):
+    if baseline is None or not any(
+        compares_with_baseline(criterion.method) for criterion in similarity_criteria(rubric)
+    ):
         return ComparedTexts()
     with connect_up_to_date(lake) as connection:
         return ComparedTexts(dict(connection.execute(_BASELINE_OUTPUTS, [baseline]).fetchall()))
@@ -100,14 +106,14 @@ class ComparedRow(NamedTuple):
 
 def case_ids_of(shard: str) -> list[str]:
     """Case id of each row."""
-    found: list[str] = pq.read_table(shard, columns=["case_id"]).column("case_id").to_pylist()
-    return found
+    case_ids: list[str] = pq.read_table(shard, columns=["case_id"]).column("case_id").to_pylist()
+    return case_ids
 
 
 def compared_rows(
     method: SimilarityMethod, compared: ComparedTexts, shard: str, case_ids: Iterable[str] | None = None
 ) -> Iterator[ComparedRow]:
-    """Rows of a shard in its order, with placeholders in place of images and sounds. case_ids: of these alone."""
+    """Rows of a shard in its order, with placeholders in place of images and sounds. case_ids: only of these."""
     fetch, column = MediaFiles(()).read, method.against
     names = ["case_id", "output_id", "prompt", "output", *([column] if column in ("reference", "context") else [])]
     wanted = None if case_ids is None else pa.array(case_ids, pa.string())
@@ -115,11 +121,13 @@ def compared_rows(
         for batch in file.iter_batches(batch_size=ROWS_AT_ONCE, columns=names):
             rows = batch if wanted is None else batch.filter(pc.is_in(batch.column("case_id"), wanted))
             values = (rows.column(name).to_pylist() for name in names)
-            for case_id, output_id, prompt, output, *others in zip(*values, strict=True):
-                shown = read_media(prompt, output, fetch)
-                value = others[0] if others else shown.prompt
+            for case_id, output_id, prompt, output, *extras in zip(*values, strict=True):
+                readable = read_media(prompt, output, fetch)
+                value = extras[0] if extras else readable.prompt
+                text = readable.output if method.field is None else read_field(readable.output, method.field)[0]
                 passages = () if column == BASELINE else passages_of(column, value)
-                yield ComparedRow(case_id, output_id, shown.output, compared.of(method, case_id, passages))
+                passages = () if text is None else compared.of(method, case_id, passages)
+                yield ComparedRow(case_id, output_id, text or "", passages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +163,8 @@ def write_planned_keys(path: Path, planned: PlannedKeys) -> None:
     """Write the keys of a shard: passage_keys, a list for each row, and output_key, null where this is empty."""
     counts = planned.passage_counts
     offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
-    places = np.where(counts > 0, np.cumsum(counts > 0) - 1, -1)
-    outputs = key_column(planned.outputs).take(pa.array(places, mask=places < 0))
+    output_indices = np.where(counts > 0, np.cumsum(counts > 0) - 1, -1)
+    outputs = key_column(planned.outputs).take(pa.array(output_indices, mask=output_indices < 0))
     passages = pa.ListArray.from_arrays(offsets, key_column(planned.passages))
     write_parquet(path, pa.table({"output_key": outputs, "passage_keys": passages}))
 
@@ -178,19 +186,12 @@ def wanted_texts(
 ) -> Iterator[WantedText]:
     """Texts of some request keys, in the order of the rows, each once. keys: those yielded are removed."""
     for shard in shards if keys else ():
-        for row in compared_rows(similarity_of(criterion), compared, shard):
+        for row in compared_rows(criterion.method_as(SimilarityMethod), compared, shard):
             texts = (row.output, *row.passages) if row.passages else ()
             for key, text in zip(embedding_keys(embedder_digest, texts), texts, strict=True):
                 if key in keys:
                     keys.remove(key)
                     yield WantedText(key, text, row.output_id, criterion.id)
-
-
-def similarity_of(criterion: Criterion) -> SimilarityMethod:
-    """Method of a criterion. Raises `TypeError` for another one."""
-    if not isinstance(criterion.method, SimilarityMethod):
-        raise TypeError(f"{criterion.id}: found the method {criterion.method.type}, expected similarity")
-    return criterion.method
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +234,7 @@ class VectorsPlanner:
         """Write the criterion's request keys to its plan files; returns the requests."""
         digest, keys = self._embedder.digest, np.zeros(0, KEY)
         for index, shard in enumerate(shards):
-            planned = plan_keys(compared_rows(similarity_of(criterion), self._compared, shard), digest)
+            planned = plan_keys(compared_rows(criterion.method_as(SimilarityMethod), self._compared, shard), digest)
             write_planned_keys(self._folder.plan_file(criterion.id, index), planned)
             keys = np.union1d(keys, planned.wanted)
         keys = np.setdiff1d(keys, self._seen, assume_unique=True)

@@ -1,11 +1,11 @@
 """Published runs, read back from the lake.
 
-run_list      list_runs, latest_run, refuse_unknown_run: runs of a lake
+runs          list_runs, latest_run, read_table, traced_scores: runs of a lake, and the tables of one
 summary       RunSummary, summarise: a run's scores, costs and notes
-requirements  unmet_requirements: unmet gates and thresholds of the rubric
+requirements  check_requirements: gates and thresholds of the rubric, unmet or decided on intervals
 status        read_status: running, interrupted and failed runs
-traced_scores traced_scores: scores beside the ids of traces
+verdict       run_verdict: which model may ship and why, its facts and next steps
+provenance    read_origins: a verdict traced back to its output, prompt, reply and price
 run_tables    score_table, criterion_table, comparison_table, noise_table: tables about a run
-tables        read_table: tables of one run
-stored_run    read_kept_run: a published run laid out as files again
+stored_run    read_stored_run: a published run laid out as files again
 """

@@ -1,23 +1,36 @@
 """Provenance of a number: a verdict traced back to its output, prompt, reply, rubric, ratings, versions and price."""
 
 import json
+import os
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
+import orjson
 
 from gradebook.rubrics.files.case_criteria import read_case_criterion
 from gradebook.rubrics.model.errors import GradebookError, InputError
-from gradebook.rubrics.model.rubric import Criterion
-from gradebook.rubrics.prompts.prompt import case_digest, criterion_digest, render_messages, request_key, sees_of
+from gradebook.rubrics.model.methods import JudgeMethod
+from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.rubrics.prompts.decisions import question_digest, render_state, typed_question
+from gradebook.rubrics.prompts.prompt import (
+    case_digest,
+    criterion_digest,
+    render_messages,
+    request_key,
+    view_of,
+)
+from gradebook.tasks.judging.settings.files import read_judge
 from gradebook.tasks.judging.settings.judge import REPLAY_PREFIX
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.ledger.rereading import asked_judges
-from gradebook.tasks.ledger.verify_sources import RubricCache, stored_case
+from gradebook.tasks.ledger.verify import RubricCache, asked_judges, is_typed, stored_case
+from gradebook.tasks.rewards.outputs import CriterionScore
+from gradebook.tasks.rewards.scorer import RubricScorer
 from gradebook.tasks.rubric_store.questions import add_questions_of_run
 
 MOST_OUTPUTS = 100
@@ -41,11 +54,13 @@ class Origin:
     messages: tuple[Row, ...] | None = None
     why_no_messages: str | None = None
     ratings: tuple[Row, ...] = ()
+    asked: CriterionScore | None = None  # what another judge says of the same question; changes no verdict
 
     def as_json(self) -> dict[str, Any]:
         prompt = {"messages": self.messages, "why_no_messages": self.why_no_messages}
         criterion = {"levels": list(self.levels), "settings": self.settings}
-        return self.row | criterion | {"ratings": list(self.ratings)} | prompt
+        asked = {} if self.asked is None else {"asked": self.asked._asdict()}
+        return self.row | criterion | {"ratings": list(self.ratings)} | prompt | asked
 
 
 def read_origins(lake: Lake, run_id: str, case: str, criterion_id: str | None = None) -> tuple[Origin, ...]:
@@ -62,11 +77,49 @@ def read_origins(lake: Lake, run_id: str, case: str, criterion_id: str | None = 
             raise InputError("case", f"no case or output {case!r} in run {run_id}", expected)
         chosen = [name for (name,) in outputs[:MOST_OUTPUTS]]
         rows = read_rows(connection, query("published/provenance_of"), run_id=run_id, output_ids=chosen)
-        known = list(dict.fromkeys(row["criterion_id"] for row in rows))
-        if criterion_id is not None and criterion_id not in known:
-            raise InputError("criterion", repr(criterion_id), f"one of {', '.join(known)}")
+        criterion_ids = list(dict.fromkeys(row["criterion_id"] for row in rows))
+        if criterion_id is not None and criterion_id not in criterion_ids:
+            raise InputError("criterion", repr(criterion_id), f"one of {', '.join(criterion_ids)}")
         reader = _Reader(connection, run)
         return tuple(reader.origin(row) for row in rows if criterion_id in (None, row["criterion_id"]))
+
+
+def ask_reasons(
+    lake: Lake, origins: Sequence[Origin], judge: str, budget_usd: float | None = None
+) -> tuple[Origin, ...]:
+    """Origins with another judge's level and reasons for the same questions.
+
+    Its replies go through the ledger, so that the same question is paid once. origins: of one criterion that a judge
+    scored. Raises `InputError` for a judge that gives no reasons or a criterion that it can't be asked, and as the
+    scorer does where the judge fails or the budget is reached.
+    """
+    model = read_judge(judge, os.environ).as_model
+    if model is None or model.is_decision or model.mode == "logprobs":
+        raise InputError("--ask", judge, "one model that writes its reasons")
+    with connect_up_to_date(lake) as connection:
+        asked_rows = [_asked_row(connection, lake, origin) for origin in origins]
+    (criterion,) = {asked_criterion.id: asked_criterion for asked_criterion, _ in asked_rows}.values()
+    alone = criterion.model_copy(update={"gate": False, "weight": None, "max_failure_rate": None, "required": True})
+    rubric = Rubric.model_validate(
+        {"id": "why", "version": "1.0.0", "criteria": [alone.model_dump(mode="json", exclude_defaults=True)]}
+    )
+    with RubricScorer(rubric, judge, budget_usd=budget_usd, on_fault="raise", lake=lake) as scorer:
+        scores = scorer.score_all([row for _, row in asked_rows])
+    return tuple(
+        replace(origin, asked=score.criteria[criterion.id]) for origin, score in zip(origins, scores, strict=True)
+    )
+
+
+def _asked_row(connection: duckdb.DuckDBPyConnection, lake: Lake, origin: Origin) -> tuple[Criterion, Row]:
+    """Criterion of a verdict, and its output as the scorer takes it."""
+    row = origin.row
+    criterion = _Reader(connection, read_published_run(connection, lake, row["run_id"])).criterion(row)
+    if criterion is None or not isinstance(criterion.method, JudgeMethod) or view_of(criterion).sees != "answer":
+        expected = "one of the method judge, about the output alone"
+        raise InputError("--ask", f"the criterion {row['criterion_id']}", expected)
+    (stored,) = connection.execute(query("published/stored_output"), [row["output_id"]]).to_arrow_table().to_pylist()
+    fields = {name: stored[name] for name in ("prompt", "output", "reference", "context") if stored.get(name)}
+    return criterion, fields | {"case_id": row["case_id"], "model": row["model"]}
 
 
 class _Reader:
@@ -79,9 +132,9 @@ class _Reader:
         self._judges = asked_judges(identity) if identity else ()
 
     def origin(self, row: Row) -> Origin:
-        named = {"output_id": row["output_id"], "criterion_id": row["criterion_id"]}
-        ratings = read_rows(self._connection, query("published/ratings_of_verdict"), **named)
-        criterion = self._criterion(row)
+        parameters = {"output_id": row["output_id"], "criterion_id": row["criterion_id"]}
+        ratings = read_rows(self._connection, query("published/ratings_of_verdict"), **parameters)
+        criterion = self.criterion(row)
         levels = tuple(level.model_dump() for level in criterion.levels) if criterion else ()
         settings = criterion.method.model_dump(exclude_none=True) if criterion else {}
         if row["request_key"] is None:
@@ -93,20 +146,29 @@ class _Reader:
         why = None if messages else RECORDED if is_recorded else OTHER_KEY if self._judges else NO_JUDGE
         return Origin(row, levels, settings, messages, why, ratings)
 
-    def _criterion(self, row: Row) -> Criterion | None:
+    def criterion(self, row: Row) -> Criterion | None:
         """The row's own criterion, else the rubric's."""
-        named = [row["run_id"], row["output_id"], row["criterion_id"]]
-        own = self._connection.execute(_OWN_BODY, named).fetchall()
-        return read_case_criterion(own[0][0]) if own else self._rubrics.criterion(self._version, row["criterion_id"])
+        parameters = [row["run_id"], row["output_id"], row["criterion_id"]]
+        case_bodies = self._connection.execute(_OWN_BODY, parameters).fetchall()
+        return (
+            read_case_criterion(case_bodies[0][0])
+            if case_bodies
+            else self._rubrics.criterion(self._version, row["criterion_id"])
+        )
 
     def _messages(self, row: Row, criterion: Criterion) -> tuple[Row, ...] | None:
-        """Messages of the request, written again: they are those that were sent if their key is the verdict's."""
+        """Messages of the request, rebuilt; None unless their key is that of the verdict."""
         (stored,) = (
             self._connection.execute(query("published/stored_output"), [row["output_id"]]).to_arrow_table().to_pylist()
         )
-        case = stored_case(stored).seen(sees_of(criterion))
+        case = stored_case(stored).seen(view_of(criterion))
         for judge in self._judges:
-            key = request_key(judge.digest, criterion_digest(criterion), case_digest(case), 0)
+            is_asked_typed = is_typed(judge.identity)
+            digest = question_digest(criterion) if is_asked_typed else criterion_digest(criterion)
+            key = request_key(judge.digest, digest, case_digest(case), 0)
+            if key == row["request_key"] and is_asked_typed:
+                typed = orjson.dumps(typed_question(criterion, key)).decode()
+                return (*render_state(case, criterion), {"role": "question", "content": typed})
             if key == row["request_key"] and judge.style is not None:
-                return tuple(dict(each) for each in render_messages(case, criterion, key, judge.style))
+                return tuple(dict(message) for message in render_messages(case, criterion, key, judge.style))
         return None

@@ -1,18 +1,12 @@
 """Tables about a run that terminal, page, Markdown and picture share: scores, criteria, comparison, noise, costs."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from gradebook.rubrics.text.tables import Cells, Table, chosen, table_from, table_of, with_rest
-from gradebook.tasks.comparing.figures import ComparedRow, worst_first
-from gradebook.tasks.comparing.run_comparison import RunComparison
-from gradebook.tasks.comparing.sentences import direction_words, outcome_word, row_name
-from gradebook.tasks.comparing.tables import COMPARED
-from gradebook.tasks.lake.rows import Row, model_name
-from gradebook.tasks.published.summary import other_model
-from gradebook.tasks.published.verdict import question_words
-from gradebook.tasks.system.number_format import (
+from gradebook.rubrics.text.tables import Cells, Table, pick_columns, table_from, table_of, with_rest
+from gradebook.rubrics.text.wording import (
     bounded_rate_words,
     interval_words,
     no_interval_words,
@@ -22,6 +16,13 @@ from gradebook.tasks.system.number_format import (
     sqrt_words,
     with_interval,
 )
+from gradebook.tasks.comparing.figures import ComparedRow, worst_first
+from gradebook.tasks.comparing.run_comparison import RunComparison
+from gradebook.tasks.comparing.sentences import COMPARED, direction_words, outcome_word, row_name
+from gradebook.tasks.comparing.verdict import RunVerdict
+from gradebook.tasks.lake.rows import Row, model_name
+from gradebook.tasks.published.summary import other_model
+from gradebook.tasks.published.verdict import question_words
 
 _COMPARED = ("A", "B", "B - A", "95% interval", "p adjusted")
 MODEL: Cells[Row] = {"Model": model_name}
@@ -60,7 +61,14 @@ def _gate_words(row: Row) -> str:
     return "no gate" if row["gate_failure_rate"] is None else gate_failure_words(row)
 
 
+def _without_words(dead: Sequence[str]) -> str:
+    """Criteria that no score of a model has in it, although its outputs count as scored."""
+    return f" without {dead[0] if len(dead) == 1 else f'{len(dead):,} criteria'}" if dead else ""
+
+
 SCORED: Cells[Row] = {
+    "verdict": lambda row: row.get("verdict", ""),
+    "lowest criterion": lambda row: row.get("weakest") or "–",
     "mean": lambda row: score_words(row["mean"]),
     "95% interval": mean_interval_words,
     "sd": lambda row: score_words(row["sd"]),
@@ -69,25 +77,64 @@ SCORED: Cells[Row] = {
     "pass rate": lambda row: with_interval(row["pass_rate"], row.get("pass_low"), row.get("pass_high"), rate_words),
     "gate fails": _gate_words,
     "gate failures": _gate_words,
-    "coverage": _rate_cell("coverage_rate"),
+    "coverage": lambda row: rate_words(row["coverage_rate"]) + _without_words(row.get("dead", ())),
     "scored": _count_cell("n"),
     "outputs": _count_cell("output_count"),
     "billed": _price_cell("cost_usd"),
 }
 
 
-def score_table(rows: Iterable[Row]) -> Table:
-    """Table of these rows of run_scores."""
-    head = ("Mean", "95% interval", "SD", "Uniform weights", "Pass rate", "Gate failures", "Coverage", "Scored")
-    return table_from("Scores by model", MODEL, chosen(SCORED, *head, "Outputs", "Billed"), rows)
+def score_table(verdict: RunVerdict) -> Table:
+    """Table of the models of a run, each with its verdict and its lowest criterion."""
+    text_columns: Cells[Row] = {**MODEL, **{name: SCORED[name.lower()] for name in ("Verdict", "Lowest criterion")}}
+    names = ("Mean", "95% interval", "SD", "Uniform weights", "Pass rate", "Gate failures", "Coverage", "Scored")
+    return table_from(
+        "Scores by model", text_columns, pick_columns(SCORED, *names, "Outputs", "Billed"), verdict_rows(verdict)
+    )
 
 
-def sides_words(comparison: RunComparison, shown: Callable[[str], str] = str) -> str:
-    """Sentence that names sides A and B. shown: formats a name."""
+def verdict_rows(verdict: RunVerdict) -> list[Row]:
+    """Rows of run_scores with the verdict on each model in a word and its lowest criterion."""
+    return [
+        model.row | {"verdict": model.outcome.value, "weakest": model.weakest, "dead": model.dead}
+        for model in verdict.models
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """First line about a model, as texts. word: the verdict; lowest: the criterion with the lowest mean, or None.
+
+    why: the reasons; empty where point estimates meet everything, or nothing is required.
+    """
+
+    word: str
+    name: str
+    mean: str
+    lowest: str | None
+    why: str
+
+
+def badges_of(verdict: RunVerdict) -> list[Badge]:
+    """Badge of each model: a mean never stands without its interval and its lowest criterion."""
+    return [
+        Badge(
+            model_verdict.outcome.value,
+            model_verdict.model,
+            f"{score_words(model_verdict.row['mean'])} ({mean_interval_words(model_verdict.row)})",
+            model_verdict.weakest,
+            model_verdict.reason,
+        )
+        for model_verdict in verdict.models
+    ]
+
+
+def sides_words(comparison: RunComparison, formatted: Callable[[str], str] = str) -> str:
+    """Sentence that names sides A and B. formatted: formats a name."""
     if comparison.baseline_run_id != comparison.run_id:
-        return f"A is run {shown(comparison.baseline_run_id)}, B this one, {shown(comparison.run_id)}."
+        return f"A is run {formatted(comparison.baseline_run_id)}, B this one, {formatted(comparison.run_id)}."
     of_a, of_b = next(((row.model_a, row.model_b) for pair in comparison.models for row in pair.rows), ("", ""))
-    return f"A is {shown(of_a)}, B is {shown(of_b)}, of this run."
+    return f"A is {formatted(of_a)}, B is {formatted(of_b)}, of this run."
 
 
 def compared_rows(comparison: RunComparison) -> list[ComparedRow]:
@@ -98,14 +145,14 @@ def compared_rows(comparison: RunComparison) -> list[ComparedRow]:
 def comparison_table(comparison: RunComparison, most_rows: int | None = None) -> Table:
     """Table of a comparison, regressions first; the last line counts the rows left out."""
     rows = compared_rows(comparison)
-    words: Cells[ComparedRow] = {"Criterion": row_name, "Beyond chance": outcome_word}
+    text_columns: Cells[ComparedRow] = {"Criterion": row_name, "Beyond chance": outcome_word}
     if len({row.pair_name for row in rows}) > 1:
-        words = {"Models": lambda row: row.pair_name, **words}
-    shown = rows[:most_rows]
-    worse_count = sum(row.is_regression for row in rows[len(shown) :])
-    rest = f", {worse_count:,} of them worse beyond chance" if worse_count else ""
-    numbers = chosen(COMPARED, *_COMPARED, *direction_words(rows), "Tied", "Pairs")
-    return with_rest(table_from("What changed", words, numbers, shown), len(rows) - len(shown), rest)
+        text_columns = {"Models": lambda row: row.pair_name, **text_columns}
+    top_rows = rows[:most_rows]
+    worse_count = sum(row.is_regression for row in rows[len(top_rows) :])
+    note = f", {worse_count:,} of them worse beyond chance" if worse_count else ""
+    numbers = pick_columns(COMPARED, *_COMPARED, *direction_words(rows), "Tied", "Pairs")
+    return with_rest(table_from("What changed", text_columns, numbers, top_rows), len(rows) - len(top_rows), note)
 
 
 def criterion_table(rows: Iterable[Row], models: Sequence[Row], most_rows: int | None = None) -> Table:
@@ -115,20 +162,20 @@ def criterion_table(rows: Iterable[Row], models: Sequence[Row], most_rows: int |
     """
     by_criterion = rows_by_criterion(rows)
     columns = [(row["model"], row["checkpoint"]) for row in models]
-    shown = list(by_criterion.items())[:most_rows]
-    questions = {name: question_of(found) for name, found in shown}
+    listed = list(by_criterion.items())[:most_rows]
+    questions = {name: question_of(by_model) for name, by_model in listed}
     has_questions = any(questions.values())
     cells = [
         (
             *((criterion_id, questions[criterion_id]) if has_questions else (criterion_id,)),
-            weight_words(found),
-            *(mean_and_coverage(found.get(column)) for column in columns),
+            weight_words(by_model),
+            *(mean_and_coverage(by_model.get(column)) for column in columns),
         )
-        for criterion_id, found in shown
+        for criterion_id, by_model in listed
     ]
-    words = ("Criterion", "Question") if has_questions else ("Criterion",)
-    table = table_of("Mean by criterion", words, ("Weight", *map(model_name, models)), cells)
-    return with_rest(table, len(by_criterion) - len(shown))
+    headings = ("Criterion", "Question") if has_questions else ("Criterion",)
+    table = table_of("Mean by criterion", headings, ("Weight", *map(model_name, models)), cells)
+    return with_rest(table, len(by_criterion) - len(listed))
 
 
 def rows_by_criterion(rows: Iterable[Row]) -> dict[str, dict[tuple[str, str | None], Row]]:
@@ -180,7 +227,7 @@ def judge_part(row: Row) -> float | None:
 
 
 def votes_words(votes: float | None) -> str:
-    """Effective number of independent judges, as text."""
+    """How many unrelated judges' scores go together as far, as text."""
     return "–" if votes is None else f"{votes:.2f}"
 
 
@@ -216,11 +263,11 @@ _COSTS: Cells[Row] = {
 
 def cost_table(rows: Iterable[Row], stage_name: Callable[[str], str] = str) -> Table:
     """Table of time and cost by stage. rows: of stage_costs; stage_name: formats a stage."""
-    words: Cells[Row] = {
+    text_columns: Cells[Row] = {
         "Stage": lambda row: stage_name(row["stage"]),
         "Criterion": lambda row: row["criterion_id"] or "",
     }
-    return table_from("Costs by stage and criterion", words, _COSTS, rows)
+    return table_from("Costs by stage and criterion", text_columns, _COSTS, rows)
 
 
 def mean_and_coverage(row: Row | None) -> str:

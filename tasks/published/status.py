@@ -18,7 +18,7 @@ from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.schema import CATALOG
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.summary import stated_outcome
-from gradebook.tasks.runs.resume_command import going_on, read_kept, with_larger_budget
+from gradebook.tasks.runs.resume_command import command_to_resume, read_json_or_empty, with_larger_budget
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.lock import is_running
 
@@ -55,13 +55,13 @@ def unpublished_runs(lake: Lake, now: datetime) -> list[UnpublishedRun]:
     """Unpublished runs of a lake's folder, newest first."""
     folders = [RunFolder(path) for path in (lake.root / "runs").glob("*") if path.is_dir()]
     begun = [(folder, _begun_at(folder)) for folder in folders if not folder.published_file.exists()]
-    runs = [_read(folder, begun_at, now, lake) for folder, begun_at in begun if begun_at is not None]
+    runs = [_read_run(folder, begun_at, now, lake) for folder, begun_at in begun if begun_at is not None]
     return sorted(runs, key=lambda run: run.begun_at, reverse=True)
 
 
 def _begun_at(folder: RunFolder) -> datetime | None:
     """Start of a run; None if the folder is not a run's."""
-    created_at = read_kept(folder.identity_file).get("created_at")
+    created_at = read_json_or_empty(folder.identity_file).get("created_at")
     try:
         begun_at = datetime.fromisoformat(str(created_at))
     except ValueError:
@@ -69,8 +69,11 @@ def _begun_at(folder: RunFolder) -> datetime | None:
     return begun_at if begun_at.tzinfo else begun_at.replace(tzinfo=UTC)
 
 
-def _read(folder: RunFolder, begun_at: datetime, now: datetime, lake: Lake) -> UnpublishedRun:
-    planned, (judged_count, cost_usd, possible_usd) = read_kept(folder.plan_summary_file), _spent(folder)
+def _read_run(folder: RunFolder, begun_at: datetime, now: datetime, lake: Lake) -> UnpublishedRun:
+    planned, (judged_count, cost_usd, possible_usd) = (
+        read_json_or_empty(folder.plan_summary_file),
+        _read_spending(folder),
+    )
     timings = list(_timings(folder))
     return UnpublishedRun(
         run_id=folder.run_id,
@@ -85,8 +88,8 @@ def _read(folder: RunFolder, begun_at: datetime, now: datetime, lake: Lake) -> U
         begun_at=begun_at,
         age_s=max(0.0, (now - begun_at).total_seconds()),
         quiet_s=max(0.0, now.timestamp() - _last_change(folder)),
-        trigger=read_kept(folder.request_file).get("trigger"),
-        go_on=going_on(folder, lake.words(is_absolute=True)),
+        trigger=read_json_or_empty(folder.request_file).get("trigger"),
+        go_on=command_to_resume(folder, lake.words(is_absolute=True)),
     )
 
 
@@ -122,7 +125,7 @@ def _done_rate(timings: list[dict[str, Any]], verdict_count: int | None) -> floa
     return min(1.0, done_count / verdict_count)
 
 
-def _spent(folder: RunFolder) -> tuple[int | None, float | None, float | None]:
+def _read_spending(folder: RunFolder) -> tuple[int | None, float | None, float | None]:
     """Number of answered requests, their cost, and the highest cost of the requests without an answer."""
     settled_usd: dict[int, float] = {}
     reserved_usd: dict[int, float] = {}
@@ -239,8 +242,8 @@ def read_status(lake: Lake, now: datetime, days: int) -> Status:
     with connect(lake, read_only=True) as connection:
         last = [dict(row) for row in read_rows(connection, query("published/last_runs"))]
         for row in last:
-            has_requirement, unmet = stated_outcome(connection, lake, row["run_id"])
-            row |= {"has_requirement": has_requirement, "is_met": not unmet, "unmet": list(unmet)}
+            stated = stated_outcome(connection, lake, row["run_id"])
+            row |= {"has_requirement": stated.has_requirement, "is_met": not stated.unmet, "unmet": list(stated.unmet)}
         failures = read_rows(connection, query("published/failed_runs"), since=now - timedelta(days=days))
         of_runs = read_rows(connection, _OF_RUNS, run_ids=[run.run_id for run in unpublished])
         (versions,), (sizes,) = read_rows(connection, _VERSIONS), read_rows(connection, _DATA)

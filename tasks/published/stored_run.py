@@ -8,9 +8,9 @@ from typing import Any
 
 import duckdb
 
-from gradebook.rubrics.files.digest import rubric_from_body
-from gradebook.rubrics.model.digests import digest_of
+from gradebook.rubrics.files.versions import rubric_from_body
 from gradebook.rubrics.model.errors import LakeError
+from gradebook.rubrics.model.json_values import digest_of
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import Row, read_published_run
@@ -23,7 +23,7 @@ _KEPT = "kept"  # takes the place of the criterion's id in file names
 
 
 @dataclass(frozen=True, slots=True)
-class KeptRun:
+class StoredRun:
     """Published run. row: its row of `runs`."""
 
     row: Row
@@ -42,11 +42,11 @@ class KeptRun:
     @property
     def settings(self) -> dict[str, Any]:
         """Settings of the run that are not columns."""
-        found: dict[str, Any] = json.loads(self.row["settings"] or "{}")
-        return found
+        settings: dict[str, Any] = json.loads(self.row["settings"] or "{}")
+        return settings
 
 
-def read_kept_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> KeptRun:
+def read_stored_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> StoredRun:
     """Read a published run. Raises `InputError` if there is none, `LakeError` if its rubric is missing or changed."""
     row = dict(read_published_run(connection, lake, run_id, query("published/run_with_rubric")))
     name, body = f"{row['rubric_id']} {row['rubric_version']}", row.pop("body")
@@ -55,10 +55,10 @@ def read_kept_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str
     # Digest of the stored text: a later gradebook may serialise the same rubric differently.
     if digest_of(body) != row["rubric_digest"]:
         raise LakeError(lake.name, f"another text of {name} than run {run_id} used", "the same")
-    return KeptRun(row, rubric_from_body(body))
+    return StoredRun(row, rubric_from_body(body))
 
 
-def lay_out_outputs(connection: duckdb.DuckDBPyConnection, run: KeptRun, folder: RunFolder) -> tuple[str, int]:
+def write_run_outputs(connection: duckdb.DuckDBPyConnection, run: StoredRun, folder: RunFolder) -> tuple[str, int]:
     """Write the outputs of a run, without their texts, as one shard, and the weights of its cases, if they have any.
 
     Returns the file's path and the count of outputs.
@@ -71,7 +71,7 @@ def lay_out_outputs(connection: duckdb.DuckDBPyConnection, run: KeptRun, folder:
     return str(path), copy_rows(connection, query("published/run_outputs"), path, **of_run)
 
 
-def lay_out_case_criteria(connection: duckdb.DuckDBPyConnection, run: KeptRun, folder: RunFolder) -> None:
+def write_run_case_criteria(connection: duckdb.DuckDBPyConnection, run: StoredRun, folder: RunFolder) -> None:
     """Write the per-case criteria of a run; no file if there are none."""
     path = folder.case_criteria_file(0)
     # Levels are ordered worst first: the last one's score passes a gate that has no threshold.
@@ -83,36 +83,38 @@ def lay_out_case_criteria(connection: duckdb.DuckDBPyConnection, run: KeptRun, f
         path.unlink()
 
 
-def lay_out_verdicts(connection: duckdb.DuckDBPyConnection, select: str, folder: RunFolder, **named: object) -> int:
+def write_run_verdicts(
+    connection: duckdb.DuckDBPyConnection, select: str, folder: RunFolder, **parameters: object
+) -> int:
     """Write the verdicts of all criteria to one file; returns their count."""
-    return copy_rows(connection, select, folder.collected_file(0), **named)
+    return copy_rows(connection, select, folder.collected_file(0), **parameters)
 
 
-def lay_out_details(
+def write_run_details(
     connection: duckdb.DuckDBPyConnection,
-    run: KeptRun,
+    run: StoredRun,
     folder: RunFolder,
     tables: Sequence[DetailTable] = DETAIL_TABLES,
     dropped: Sequence[str] = (),
 ) -> None:
-    """Write what is behind the verdicts of a run, as of the folder's run; no file for a table without rows.
+    """Write the detail tables of a run's verdicts under the id of the folder's run; no file for a table without rows.
 
     dropped: ids of criteria that are left out.
     """
-    named = {"run_id": folder.run_id, "source_run_id": run.run_id, "dropped": [*dropped]}
+    parameters = {"run_id": folder.run_id, "source_run_id": run.run_id, "dropped": [*dropped]}
     for table in tables:
         path = folder.detail_file(table, _KEPT, 0)
         select = (
             f"select $run_id as run_id, * exclude (run_id) from {table} "
             "where run_id = $source_run_id and not list_contains($dropped::varchar[], criterion_id)"
         )
-        if not copy_rows(connection, select, path, **named):
+        if not copy_rows(connection, select, path, **parameters):
             path.unlink()
 
 
-def copy_rows(connection: duckdb.DuckDBPyConnection, select: str, path: Path, **named: object) -> int:
+def copy_rows(connection: duckdb.DuckDBPyConnection, select: str, path: Path, **parameters: object) -> int:
     """Write the rows of a select to a Parquet file, completely or not at all; returns their count."""
     with replaced_file(path) as temporary:
         target = f"'{quoted(str(temporary))}' (format parquet, compression zstd)"
-        row = connection.execute(f"copy ({select}) to {target}", named).fetchone()
+        row = connection.execute(f"copy ({select}) to {target}", parameters).fetchone()
     return int(row[0]) if row else 0

@@ -1,31 +1,43 @@
 """Summary of a published run, read from the lake with the same numbers as SQL."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import duckdb
 
-from gradebook.rubrics.model.counts import counted
+from gradebook.rubrics.files.versions import rubric_from_body
 from gradebook.rubrics.model.errors import GradebookError
 from gradebook.rubrics.statistics.agreement import STATISTICS, Measure
-from gradebook.rubrics.statistics.judge_beside_people import JUDGE_STATISTICS
-from gradebook.tasks.agreement.calibration import Calibration, calibrated_means, corrected_row
+from gradebook.rubrics.statistics.rater_comparison import JUDGE_STATISTICS
+from gradebook.rubrics.statistics.release import Ship, whole_outcome
+from gradebook.rubrics.text.wording import counted, price_words
+from gradebook.tasks.agreement.calibration import Calibration, calibrated_means, corrected_row, rated_failures
 from gradebook.tasks.agreement.published_run import AgreementPart
 from gradebook.tasks.agreement.standing import JudgeStanding, judge_standings
+from gradebook.tasks.comparing.compare import corrected_means
 from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.run_comparison import RunComparison, read_run_comparison
 from gradebook.tasks.comparing.verdict import MOST_NAMED, RunVerdict
 from gradebook.tasks.lake.address import Lake
-from gradebook.tasks.lake.connections import connect_up_to_date
+from gradebook.tasks.lake.connections import connect, connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.published.requirements import Unmet, unmet_requirements
+from gradebook.tasks.published.requirements import (
+    NO_CORRECTIONS,
+    NO_REQUIREMENTS,
+    Corrections,
+    Requirements,
+    Unmet,
+    check_requirements,
+)
+from gradebook.tasks.published.runs import read_runs
 from gradebook.tasks.published.verdict import Grounds, run_verdict
-from gradebook.tasks.ratings.offered import offered_words
+from gradebook.tasks.ratings.offered import offered_note
 from gradebook.tasks.rubric_store.questions import add_questions_of_run
-from gradebook.tasks.system.number_format import price_words
+from gradebook.tasks.runs.request import ALL_MODELS
 from gradebook.tasks.workspace.folder import RunFolder
 
 
@@ -42,6 +54,8 @@ class RunSummary:
     criterion, by the ratings at publication. reading: cases to read first, as rows of cases_to_read.
     has_rubric_requirement: whether a gate or threshold of the rubric counts, not the rule against the baseline alone.
     pass_threshold: of the rubric, 0..1. offered: sentence on ratings under other texts, which do not count.
+    requirements: of the rubric, as the intervals decide them. audited: rows of audited_scores, of a cascade with an
+    audit.
     """
 
     run: Row
@@ -66,6 +80,8 @@ class RunSummary:
     preferences: tuple[Row, ...] = ()
     pass_threshold: float | None = None
     offered: str | None = None
+    requirements: Requirements = NO_REQUIREMENTS
+    audited: tuple[Row, ...] = ()
 
     @property
     def verdict(self) -> RunVerdict:
@@ -85,6 +101,7 @@ class RunSummary:
                 self.unscored,
                 self.penalised,
                 self.pass_threshold,
+                self.requirements,
             )
         )
 
@@ -108,12 +125,18 @@ class RunSummary:
         """Whether all requirements that `--gate` counts are met, for every model."""
         return not self.unmet
 
+    @property
+    def is_failed(self) -> bool:
+        """Whether one of these requirements is known to fail; one that can't be checked is not."""
+        return any(not requirement.is_undecided for requirement in self.unmet)
+
     def as_json(self) -> Row:
         """JSON object printed by `--json`."""
         return {
             **self.run,
             "has_requirement": self.has_requirement,
             "is_met": self.is_met,
+            "is_failed": self.is_failed,
             "verdict": self.verdict.as_json(),
             "unmet": list(map(str, self.unmet)),
             "waived": list(map(str, self.waived)),
@@ -127,6 +150,7 @@ class RunSummary:
             "preferences": list(self.preferences),
             "calibration": list(self.calibration),
             "calibration_fault": self.calibration_fault,
+            "audited": list(self.audited),
             "offered_ratings": self.offered,
             "comparison": None if self.comparison is None else self.comparison.as_json(),
             "report_fault": self.report_fault,
@@ -141,23 +165,23 @@ def other_model(row: Row) -> str:
 def cost_words(rows: Iterable[Row]) -> str:
     """Sentence about the cost of a run. rows: of stage_costs."""
     rows = tuple(rows)
-    billed, saved = (_sum(rows, name) for name in ("cost_usd", "saved_usd"))
+    billed, saved = (_total(rows, name) for name in ("cost_usd", "saved_usd"))
     counts = [sum(row[name] for row in rows) for name in ("request_count", "replayed_count")]
     asked, replayed = counted(counts[0], "request"), counted(counts[1], "verdict")
     again = f"; {replayed} used again, which saved {price_words(saved)}" if counts[1] else ""
     return f"Billed {price_words(billed)} for {asked}{again}."
 
 
-def _sum(rows: tuple[Row, ...], name: str) -> float | None:
+def _total(rows: tuple[Row, ...], name: str) -> float | None:
     """Sum of a column; None if one value is unknown."""
     values = [row[name] for row in rows]
     return None if None in values else float(sum(values))
 
 
-# Tables that the queries of a summary name more than once, and those that are empty in most lakes: to make an empty
-# table takes less than to read one of the lake.
+# Tables that the queries of a summary name more than once, and tables that are empty in most lakes: making an empty
+# table is faster than reading one of the lake.
 _OFTEN = ("runs", "run_scores", "criterion_scores", "output_scores", "verdicts", "outputs", "rubrics", "criteria")
-_OF_JUDGES = ("agreement", "judge_noise", "judged_preferences", "written_feedback")
+_OF_JUDGES = ("agreement", "audited_scores", "judge_noise", "judged_preferences", "written_feedback")
 OF_SUMMARY = frozenset({*_OFTEN, *_OF_JUDGES, "case_criteria", "levels", "ratings"})
 
 
@@ -176,18 +200,19 @@ def read_summary(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str)
         run_id,
     )
     criteria = read_rows(connection, query("published/shown_criteria"), run_id=run_id)
-    costs = read_rows(connection, _COSTS, run_id)
+    costs = read_rows(connection, query("published/stage_costs_of_run"), run_id=run_id)
     quality = read_rows(connection, _QUALITY, run_id)
     feedback = read_rows(connection, _FEEDBACK, run_id)
     noise = read_rows(connection, _NOISE, run_id)
     preferences = read_rows(connection, query("published/preferences"), run_id=run_id)
     unscored = read_rows(connection, query("published/unscored_reasons"), run_id=run_id)
     penalised = read_rows(connection, query("published/penalised_outputs"), run_id=run_id)
-    outcome = _outcome(connection, lake, run)
-    means, fault = _calibrate(connection, run_id, [row["criterion_id"] for row in criteria])
-    parts = _published_agreement(connection, run_id) if run["judge"] is not None else ()
+    corrections, fault = _calibrate(connection, run_id, [row["criterion_id"] for row in criteria])
+    means = tuple(corrections.means)
+    outcome = _outcome(connection, lake, run, corrections)
+    agreement = _published_agreement(connection, run_id) if run["judge"] is not None else ()
     (required,) = read_rows(connection, query("published/rubric_requirements"), run_id=run_id)
-    reading = read_rows(connection, query("published/cases_to_read"), run_id=run_id, case_count=MOST_NAMED)
+    cases_to_read = read_rows(connection, query("published/cases_to_read"), run_id=run_id, case_count=MOST_NAMED)
     return RunSummary(
         run,
         scores,
@@ -204,26 +229,77 @@ def read_summary(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str)
         waived=outcome.waived,
         unscored=unscored,
         penalised=penalised,
-        standings=judge_standings(parts, means, {row["criterion_id"] for row in criteria if (row["weight"] or 0) < 0}),
-        reading=reading,
+        standings=judge_standings(
+            agreement, means, {row["criterion_id"] for row in criteria if (row["weight"] or 0) < 0}
+        ),
+        reading=cases_to_read,
         has_rubric_requirement=outcome.has_rubric_requirement,
         preferences=preferences,
         pass_threshold=required["pass_threshold"],
-        offered=offered_words(connection, run_id, lake.words()) if read_rows(connection, _HAS_RATINGS) else None,
+        requirements=outcome.requirements,
+        audited=read_rows(connection, _AUDITED, run_id),
+        offered=offered_note(connection, run_id, lake.words()) if read_rows(connection, _HAS_RATINGS) else None,
     )
 
 
-def stated_outcome(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> tuple[bool, tuple[str, ...]]:
-    """Whether anything is required of a published run, and what of it is unmet.
+class StatedOutcome(NamedTuple):
+    """Outcome of a published run: whether it has requirements, which are unmet, and the verdict."""
 
-    As its summary has it: read from its folder, else worked out again.
+    has_requirement: bool
+    unmet: tuple[str, ...]
+    word: str
+
+
+def stated_outcome(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> StatedOutcome:
+    """Outcome of a published run as its summary has it: read from its folder, else worked out again.
+
+    The word of a run without its folder, or of an earlier gradebook, is by point estimates.
     """
-    file = RunFolder.below(lake.root, run_id).published_file
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        stated = _read_stated(lake, run_id)
+        has_requirement, unmet = stated.get("has_requirement", True), tuple(map(str, stated["unmet"]))
+        # An earlier gradebook said that a rule is undecided in words alone.
+        outcomes = [Ship.UNDECIDED if "undecided" in sentence else Ship.MAY_NOT for sentence in unmet]
+        word = stated.get("verdict", {}).get("word") or _outcome_word(has_requirement, outcomes)
+        return StatedOutcome(has_requirement, unmet, word)
+    outcome = _outcome(connection, lake, read_published_run(connection, lake, run_id))
+    outcomes = [Ship.UNDECIDED if requirement.is_undecided else Ship.MAY_NOT for requirement in outcome.unmet]
+    return StatedOutcome(
+        outcome.has_requirement, tuple(map(str, outcome.unmet)), _outcome_word(outcome.has_requirement, outcomes)
+    )
+
+
+def _read_stated(lake: Lake, run_id: str) -> Row:
+    """Summary of a run as it was published. Raises `OSError` or `ValueError` where its folder is gone or broken."""
+    stated: Row = json.loads(RunFolder.below(lake.root, run_id).published_file.read_text(encoding="utf-8"))
+    return stated
+
+
+def _outcome_word(has_requirement: bool, unmet: Sequence[Ship]) -> str:
+    return (whole_outcome([*unmet, Ship.MAY]) if has_requirement else Ship.NO_GATE).value
+
+
+def meets_gates(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> bool:
+    """Whether nothing that counts for a published run is known to fail; a rule that can't be checked is not.
+
+    Read from its folder as `stated_outcome` is, else worked out again: an earlier gradebook did not store it.
+    """
     with suppress(OSError, ValueError, KeyError, TypeError):
-        stated = json.loads(file.read_text(encoding="utf-8"))
-        return stated.get("has_requirement", True), tuple(map(str, stated["unmet"]))  # an earlier gradebook's lacks it
-    found = _outcome(connection, lake, read_published_run(connection, lake, run_id))
-    return found.has_requirement, tuple(map(str, found.unmet))
+        stated = _read_stated(lake, run_id)
+        return bool(not stated["unmet"] or not stated["is_failed"])
+    outcome = _outcome(connection, lake, read_published_run(connection, lake, run_id))
+    return all(requirement.is_undecided for requirement in outcome.unmet)
+
+
+def stated_word(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row) -> str | None:
+    """Verdict on a run in a word; None where it is not published. run: with run_id and status."""
+    return stated_outcome(connection, lake, run["run_id"]).word if run["status"] == "published" else None
+
+
+def list_runs_with_verdicts(lake: Lake) -> tuple[Row, ...]:
+    """All runs, as `list_runs`, each with its verdict in a word; None where it is not published."""
+    with connect(lake, read_only=True) as connection:
+        return tuple(row | {"verdict": stated_word(connection, lake, row)} for row in read_runs(connection))
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,16 +311,25 @@ class _Outcome:
     unmet: tuple[Unmet, ...]
     waived: tuple[Unmet, ...]
     comparison: RunComparison | None
+    requirements: Requirements
 
 
-def _outcome(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row) -> _Outcome:
-    has_requirement, unmet = unmet_requirements(connection, run["run_id"])
-    comparison, unheld = _comparison(connection, lake, run)
-    has_rule = unheld is not None or (comparison is not None and comparison.gate is not None)
-    of_baseline: tuple[Unmet, ...] = () if unheld is None else (Unmet(None, unheld, unheld, is_undecided=True),)
+def _outcome(
+    connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row, corrections: Corrections = NO_CORRECTIONS
+) -> _Outcome:
+    requirements = check_requirements(connection, run["run_id"], corrections)
+    has_requirement, unmet = requirements.has_requirement, requirements.unmet
+    comparison, rule_fault = _comparison(connection, lake, run)
+    has_rule = rule_fault is not None or (comparison is not None and comparison.gate is not None)
+    of_baseline: tuple[Unmet, ...] = (
+        () if rule_fault is None else (Unmet(None, rule_fault, rule_fault, is_undecided=True),)
+    )
     if comparison is not None and comparison.gate is not None:
-        is_undecided = comparison.gate.is_undecided
-        of_baseline += tuple(Unmet(None, each, comparison.gate.brief, is_undecided) for each in comparison.unmet)
+        baseline_gate = comparison.gate
+        of_baseline += tuple(
+            Unmet(None, reason, baseline_gate.brief, baseline_gate.is_undecided, baseline_gate.refused)
+            for reason in comparison.unmet
+        )
     gate = _gate_of(run)
     counts_rubric, counts_baseline = gate in ("both", "rubric"), gate in ("both", "baseline")
     return _Outcome(
@@ -253,26 +338,29 @@ def _outcome(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row) -> _Ou
         (*(unmet if counts_rubric else ()), *(of_baseline if counts_baseline else ())),
         (*(() if counts_rubric else unmet), *(() if counts_baseline else of_baseline)),
         comparison,
+        requirements,
     )
 
 
 def _published_agreement(connection: duckdb.DuckDBPyConnection, run_id: str) -> tuple[AgreementPart, ...]:
     """Agreement of judge and people, and among people, by the ratings at publication."""
-    found: dict[tuple[str, str], dict[str, Row]] = {}
+    by_criterion: dict[tuple[str, str], dict[str, Row]] = {}
     for row in read_rows(connection, _AGREEMENT, run_id):
-        found.setdefault((row["criterion_id"], row["kind"]), {})[row["statistic"]] = row
+        by_criterion.setdefault((row["criterion_id"], row["kind"]), {})[row["statistic"]] = row
     return tuple(
-        AgreementPart(*key, None, None, *_counts(rows), tuple(_measure(name, rows) for name in _ALL), (), ())
-        for key, rows in found.items()
+        AgreementPart(
+            *key, None, None, *_agreement_counts(rows), tuple(_stored_measure(name, rows) for name in _ALL), (), ()
+        )
+        for key, rows in by_criterion.items()
     )
 
 
-def _counts(rows: dict[str, Row]) -> tuple[int, int]:
+def _agreement_counts(rows: dict[str, Row]) -> tuple[int, int]:
     first = rows.get("percent_agreement") or next(iter(rows.values()))  # some statistics use fewer outputs
     return first["n"], first["pair_count"]
 
 
-def _measure(statistic: str, rows: dict[str, Row]) -> Measure:
+def _stored_measure(statistic: str, rows: dict[str, Row]) -> Measure:
     """Measure of one statistic; unknown if the run was published without it."""
     row = rows.get(statistic, {})
     return Measure(statistic, *(row.get(name) for name in ("value", "ci_low", "ci_high", "reason", "n")))
@@ -284,20 +372,39 @@ def _gate_of(run: Row) -> str:
 
 def _calibrate(
     connection: duckdb.DuckDBPyConnection, run_id: str, criteria: list[str]
-) -> tuple[tuple[Calibration, ...], str | None]:
-    """Calibrated means, if judged criteria were rated by people; or the reason why there are none."""
+) -> tuple[Corrections, str | None]:
+    """Corrections by people's ratings, if judged criteria were rated; or the reason why there are none."""
     try:
         if not read_rows(connection, _IS_RATED, criteria):
-            return (), None
+            return NO_CORRECTIONS, None
         add_questions_of_run(connection, run_id, "ratings")
-        asked = read_rows(connection, query("published/rated_criteria"), run_id=run_id, criterion_ids=criteria)
-        rated = [row["criterion_id"] for row in asked]
+        rated_rows = read_rows(connection, query("published/rated_criteria"), run_id=run_id, criterion_ids=criteria)
+        rated = [row["criterion_id"] for row in rated_rows]
         if not rated:
-            return (), None
-        return calibrated_means(connection, run_id, rated), None
+            return NO_CORRECTIONS, None
+        return _corrections(connection, run_id, rated), None
     # The run is already published: a fault of later ratings must not fail it.
     except (duckdb.Error, ArithmeticError, ValueError) as error:
-        return (), str(error).splitlines()[0]
+        return NO_CORRECTIONS, str(error).splitlines()[0]
+
+
+def _corrections(connection: duckdb.DuckDBPyConnection, run_id: str, rated: list[str]) -> Corrections:
+    """Calibrated means, and the rates and overall means that decide where the rubric says `decide: interval`."""
+    means = calibrated_means(connection, run_id, rated)
+    (required,) = read_rows(connection, query("published/rubric_requirements"), run_id=run_id)
+    if required["decide"] != "interval":
+        return Corrections(means)
+    criteria = read_rows(connection, query("published/criterion_requirements"), run_id=run_id)
+    marks = {
+        row["criterion_id"]: row["threshold"]
+        for row in criteria
+        if row["criterion_id"] in rated and (row["is_gate"] or row["threshold"] is not None)
+    }
+    failures = rated_failures(connection, run_id, marks) if marks else {}
+    if required["pass_threshold"] is None:
+        return Corrections(means, failures)
+    ((body,),) = connection.execute(_BODY, [run_id]).fetchall()
+    return Corrections(means, failures, corrected_means(connection, run_id, rubric_from_body(body)))
 
 
 def _comparison(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row) -> tuple[RunComparison | None, str | None]:
@@ -310,19 +417,22 @@ def _comparison(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row) -> 
         try:
             # Runs of versions without the option were published with a gate across judges.
             across = bool(settings.get("across_judges", True))
-            comparison = read_run_comparison(connection, lake, run["run_id"], baseline, rule, across_judges=across)
+            needs_all = settings.get("models", ALL_MODELS) == ALL_MODELS  # and without the option, by all models
+            comparison = read_run_comparison(
+                connection,
+                lake,
+                run["run_id"],
+                baseline,
+                rule,
+                across_judges=across,
+                needs_all_models=needs_all,
+            )
         except GradebookError as error:  # the run is already published: a fault of the baseline must not fail it
             fault = str(error).splitlines()[0]
-    unheld = f"gate undecided: required {rule.required}, found no comparison: {fault}" if rule and fault else None
-    return comparison, unheld
+    rule_fault = f"gate undecided: required {rule.required}, found no comparison: {fault}" if rule and fault else None
+    return comparison, rule_fault
 
 
-_COSTS = """
-select * exclude (run_id) from stage_costs where run_id = ?
-order by
-    list_position(['start', 'ingest', 'plan', 'score', 'quality', 'aggregate', 'publish'], stage),
-    criterion_id nulls first
-"""
 _FEEDBACK = "select model, checkpoint, feedback from run_feedback where run_id = ? order by mean desc nulls last, model"
 _ALL = (*STATISTICS, *JUDGE_STATISTICS)
 _AGREEMENT = """
@@ -330,9 +440,14 @@ select * from agreement
 where run_id = ? and judge is null and rater is null and kind in ('judge_raters', 'raters')
 order by criterion_id, kind, statistic
 """
+_AUDITED = "select * exclude (run_id) from audited_scores where run_id = ? order by model, checkpoint, criterion_id"
 _NOISE = "select * exclude (run_id) from judge_noise where run_id = ? order by criterion_id, model, checkpoint"
 _HAS_RATINGS = "select 1 as has_ratings from ratings limit 1"
 # Ratings of any run count: this cheap query of one table avoids the others in a lake without ratings.
+_BODY = (
+    "select body from rubrics inner join runs on rubrics.rubric_id = runs.rubric_id "
+    "and rubrics.rubric_version = runs.rubric_version where run_id = ?"
+)
 _IS_RATED = "select 1 as is_rated from ratings where score is not null and list_contains(?, criterion_id) limit 1"
 _QUALITY = """
 select stage, count(*) as expectation_count, count(*) filter (not is_met) as unmet_count,

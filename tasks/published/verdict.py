@@ -3,12 +3,19 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from gradebook.rubrics.model.counts import counted
-from gradebook.rubrics.statistics.chance import Chance
-from gradebook.rubrics.statistics.rule_parser import NOT_WORSE
-from gradebook.rubrics.statistics.rules import OVERALL
+from gradebook.rubrics.statistics.release import Ship, whole_outcome
+from gradebook.rubrics.statistics.rules import NOT_WORSE, OVERALL
+from gradebook.rubrics.statistics.significance import Chance
+from gradebook.rubrics.text.wording import (
+    counted,
+    difference_interval_words,
+    interval_words,
+    rate_words,
+    score_words,
+    signed_words,
+)
 from gradebook.tasks.agreement.standing import MOST_BIAS, JudgeStanding, Trust
 from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparison
@@ -17,30 +24,24 @@ from gradebook.tasks.comparing.verdict import (
     MOST_NAMED,
     MOST_PAIRS,
     Fact,
+    ModelVerdict,
     NextStep,
     RunVerdict,
     change_fact,
     missing_facts,
 )
 from gradebook.tasks.lake.rows import Row, model_name
-from gradebook.tasks.published.requirements import Unmet
-from gradebook.tasks.system.number_format import (
-    difference_interval_words,
-    interval_words,
-    rate_words,
-    score_words,
-    signed_words,
-)
+from gradebook.tasks.published.requirements import NO_REQUIREMENTS, Requirements, Unmet
 
 LONGEST_QUESTION = 90
-MOST_REASONS = 2  # of a model
-UNCHANGED, LEFT_OPEN = "unchanged", "left open"  # outcomes of a comparison beside those of chance
+NO_BASELINE = "There is no run to compare with."
+UNCHANGED, LEFT_OPEN = "unchanged", "left open"  # outcomes of a comparison besides those of `Chance`
 _MARGIN = re.compile(rf"{NOT_WORSE}\(\s*([0-9.]+)\s*\)")
 
 
 @dataclass(frozen=True, slots=True)
 class Grounds:
-    """Figures that a verdict rests on. The fields are those of `RunSummary`; gate: requirements that count."""
+    """Figures that a verdict rests on. The fields are those of `RunSummary`; gate: which requirements count."""
 
     run: Row
     scores: Sequence[Row]
@@ -55,6 +56,7 @@ class Grounds:
     unscored: Sequence[Row] = ()
     penalised: Sequence[Row] = ()
     pass_threshold: float | None = None
+    requirements: Requirements = NO_REQUIREMENTS
 
     @property
     def has_missed_judge(self) -> bool:
@@ -73,111 +75,276 @@ class Grounds:
         return self.comparison is not None and self.comparison.baseline_run_id != self.run["run_id"]
 
 
-def run_verdict(found: Grounds) -> RunVerdict:
+def run_verdict(grounds: Grounds) -> RunVerdict:
     """Make the verdict; all decisions on chance come from the rows and standings themselves."""
-    clauses = [_shipping(found), *_missing(found), *_change(found), *_doubt(found.standings)]
-    is_good = not found.unmet if found.has_requirement else None
-    if found.unmet and all(each.is_undecided for each in found.unmet):
-        is_good = None
-    sentence = f"{'; '.join(clauses)}."
+    models = tuple(model_verdicts(grounds))
+    shipping = [_shipping_clause(grounds, models), *_low_mean_clauses(grounds, models), *_missing_clauses(grounds)]
+    change, doubt = [*_change_clauses(grounds)], [*_doubt_clauses(grounds.standings)]
+    sentence = f"{'; '.join([*shipping, *change, *doubt])}."
+    judge = [*_judge_facts(grounds)]
     facts = (
-        *_threshold_facts(found),
-        *_gap_facts(found),
-        *_penalty_facts(found),
-        *_change_facts(found),
-        *_gate_facts(found, sentence),
+        *_threshold_facts(grounds),
+        *_gap_facts(grounds),
+        *_penalty_facts(grounds),
+        *_change_facts(grounds),
+        *_gate_facts(grounds, sentence),
+        *_decision_facts(grounds, models),
+        *judge,
     )
-    facts = (*facts, *_judge_facts(found))
-    return RunVerdict(sentence, is_good, facts, tuple(_next_steps(found)))
+    lines = (
+        _headline(grounds, models),
+        _sentence_of(
+            [_reasons_clause(grounds, models), *_low_mean_clauses(grounds, models), *_missing_clauses(grounds)], models
+        ),
+        _sentence_of([*change, *doubt], models) if change or doubt else NO_BASELINE,
+    )
+    return RunVerdict(sentence, _is_good(models), facts, tuple(_next_steps(grounds)), lines, models)
+
+
+def _headline(grounds: Grounds, models: Sequence[ModelVerdict]) -> str:
+    """The verdict on each model, without reasons."""
+    by_outcome: dict[Ship, list[str]] = {}
+    for verdict in models:
+        by_outcome.setdefault(verdict.outcome, []).append(verdict.model)
+    if not models:
+        return "No model may ship." if grounds.has_requirement else "Nothing is decided."
+    if len(by_outcome) == 1 and (open_names := by_outcome.get(Ship.UNDECIDED) or by_outcome.get(Ship.NO_GATE)):
+        start = "Undecided" if Ship.UNDECIDED in by_outcome else "Nothing decides"
+        return f"{start} whether {_join_first(open_names)} may ship."
+    be = "is" if len(by_outcome.get(Ship.UNDECIDED, ())) == 1 else "are"
+    verbs = {Ship.MAY: "may ship", Ship.UNDECIDED: f"{be} undecided", Ship.MAY_NOT: "may not ship"}
+    clauses = [f"{_join_first(by_outcome[outcome])} {verb}" for outcome, verb in verbs.items() if outcome in by_outcome]
+    return f"{'; '.join(clauses)}."
+
+
+def _reasons_clause(grounds: Grounds, models: Sequence[ModelVerdict]) -> str:
+    """Reasons of each model that may not ship or is undecided; without such a model, of those that may ship."""
+    if not grounds.has_requirement:
+        return _undecided_words(grounds)
+    is_shown = grounds.has_rubric_requirement and grounds.requirements.is_by_interval
+    alpha = f" (alpha {grounds.requirements.alpha:g})" if is_shown else ""
+    not_shipping = [verdict for verdict in models if verdict.outcome is not Ship.MAY]
+    if not models:
+        return " and ".join(requirement.brief for requirement in grounds.unmet)
+    if not not_shipping and not is_shown:
+        by_points = ", by point estimates" if grounds.has_rubric_requirement else ""
+        return f"{_met_words(grounds)}{by_points}"
+    if len({verdict.reason for verdict in not_shipping or models}) == 1:
+        return f"{(not_shipping or models)[0].reason}{alpha}"
+    first_models = (not_shipping or models)[:MOST_NAMED]
+    more = len(not_shipping or models) - len(first_models)
+    sentence = "; ".join(f"{verdict.model}: {verdict.reason}" for verdict in first_models)
+    return sentence + (f"; and of {more:,} more" if more else "") + alpha
+
+
+def _sentence_of(clauses: Sequence[str], models: Sequence[ModelVerdict]) -> str:
+    """Clauses as a sentence; the name of a model keeps its letters."""
+    sentence = "; ".join(clauses).removeprefix("but ")
+    has_name_first = sentence.startswith(tuple(verdict.model for verdict in models))
+    return f"{sentence if has_name_first else sentence[:1].upper() + sentence[1:]}."
+
+
+def _is_good(models: Sequence[ModelVerdict]) -> bool | None:
+    """True if a model may ship, False if none may, None if that is open."""
+    outcomes = {model.outcome for model in models}
+    if Ship.MAY in outcomes:
+        return True
+    return False if outcomes == {Ship.MAY_NOT} else None
+
+
+def model_verdicts(grounds: Grounds) -> Iterator[ModelVerdict]:
+    """Verdict on each model: by the ends of intervals, or by what is unmet, and by the rule against the baseline."""
+    for row in grounds.scores:
+        name = model_name(row)
+        by_rule = [*_rule_outcomes(grounds.unmet, name)]
+        of_rule = [outcome for outcome, _ in by_rule]
+        faults = [requirement for requirement in grounds.unmet if requirement.model == name]
+        checked = [
+            requirement
+            for requirement in grounds.requirements.checked
+            if requirement.model == name and grounds.has_rubric_requirement
+        ]
+        outcomes = [requirement.outcome for requirement in checked]
+        if not grounds.requirements.is_by_interval:
+            outcomes = [Ship.MAY_NOT] * len(faults)
+        outcome = whole_outcome([*outcomes, *of_rule, Ship.MAY]) if grounds.has_requirement else Ship.NO_GATE
+        reasons = [requirement.reason for requirement in checked if requirement.outcome is outcome]
+        if not grounds.requirements.is_by_interval and outcome is Ship.MAY_NOT:
+            reasons = [fault.brief for fault in faults]
+        # Failed gates first: they say more than a mean.
+        reasons.sort(key=lambda reason: "gate" not in reason)
+        rules = [clause for of, clause in by_rule if of is outcome]
+        more = [requirement.more_count for requirement in checked if requirement.outcome is Ship.UNDECIDED]
+        is_open = outcome is Ship.UNDECIDED and None not in more and more and not rules
+        yield ModelVerdict(
+            name,
+            outcome,
+            (*reasons, *rules),
+            row,
+            weakest_words(grounds.criteria, name),
+            max(count or 0 for count in more) if is_open else None,
+            tuple(_unscored_criteria(grounds.criteria, name)),
+        )
+
+
+def _unscored_criteria(criteria: Sequence[Row], model: str) -> Iterator[str]:
+    """Required criteria with a weight that no output of a model has a score on."""
+    for row in criteria:
+        if model_name(row) == model and row["weight"] and row["is_required"] and row.get("n") == 0:
+            yield row["criterion_id"]
+
+
+def _rule_outcomes(unmet: Sequence[Unmet], model: str) -> Iterator[tuple[Ship, str]]:
+    """Outcome of a model by requirements of the run, with the reason of each: its own, or that of all models."""
+    for requirement in unmet:
+        if requirement.model is None and not requirement.refused:
+            yield Ship.UNDECIDED if requirement.is_undecided else Ship.MAY_NOT, requirement.brief
+        if requirement.model is None:
+            yield from ((outcome, reason) for name, outcome, reason in requirement.refused if name == model)
+
+
+def weakest_words(criteria: Sequence[Row], model: str) -> str | None:
+    """Criterion with the lowest mean among those with a positive weight of one model, with that mean."""
+    rows = [row for row in criteria if model_name(row) == model and row.get("mean") is not None]
+    rows = [row for row in rows if (row["weight"] or 0.0) > 0 and not row["is_gate"]]
+    if not rows:
+        return None
+    lowest = min(rows, key=lambda row: row["mean"])
+    return f"{lowest['criterion_id']} {score_words(lowest['mean'])}"
 
 
 def question_words(description: str | None, most: int = LONGEST_QUESTION) -> str:
     """A criterion's question on one line: its first sentence, cut between words."""
-    words = " ".join((description or "").split())
-    ends = [place + 1 for mark in "?." if (place := words.find(f"{mark} ")) > 0]
-    words = words[: min(ends)] if ends else words
-    return words if len(words) <= most else f"{words[: most - 1].rsplit(' ', 1)[0]}…"
+    question = " ".join((description or "").split())
+    ends = [position + 1 for mark in "?." if (position := question.find(f"{mark} ")) > 0]
+    question = question[: min(ends)] if ends else question
+    return question if len(question) <= most else f"{question[: most - 1].rsplit(' ', 1)[0]}…"
 
 
-def _shipping(found: Grounds) -> str:
-    """Clause on shipping: the models that may, and the reasons why others may not."""
-    names = [model_name(row) for row in found.scores]
-    if not found.has_requirement:
-        why = _undecided_words(found)
-        return f"Nothing decides whether {_listed(names)} may ship: {why}" if names else f"Nothing is decided: {why}"
-    of_run = [each for each in found.unmet if each.model is None]
-    is_undecided = bool(of_run) and all(each.is_undecided for each in of_run)
-    faults = {name: [each for each in found.unmet if each.model == name] for name in names}
-    good, bad = [name for name in names if not faults[name]], [name for name in names if faults[name]]
-    if is_undecided and good:
-        also = f"; {', '.join(_named_faults(bad, faults))} may not" if bad else ""
-        return f"Undecided whether {_listed(good)} may ship: {_reasons(of_run)}{also}"
-    if found.unmet and len(names) == 1:
-        return f"{names[0]} may not ship: {_reasons([*faults[names[0]], *of_run])}"
-    return _decided(found, faults, of_run, good, bad)
+def _shipping_clause(grounds: Grounds, models: Sequence[ModelVerdict]) -> str:
+    """Clause on shipping: the models that may, those that can't be decided, and why others may not."""
+    by_outcome: dict[Ship, list[ModelVerdict]] = {}
+    for verdict in models:
+        by_outcome.setdefault(verdict.outcome, []).append(verdict)
+    names = [verdict.model for verdict in models]
+    if not grounds.has_requirement:
+        why = _undecided_words(grounds)
+        return (
+            f"Nothing decides whether {_join_first(names)} may ship: {why}" if names else f"Nothing is decided: {why}"
+        )
+    if not models:
+        return f"No model may ship: {' and '.join(requirement.brief for requirement in grounds.unmet)}"
+    clauses = []
+    if may := by_outcome.get(Ship.MAY):
+        clauses.append(f"{_join_first([verdict.model for verdict in may])} may ship{_basis_clause(grounds)}")
+        if len(may) == len(models):
+            clauses[0] += f": {_met_words(grounds)}"
+    if undecided := by_outcome.get(Ship.UNDECIDED):
+        clauses.append(_undecided_clause(grounds, undecided, is_first=not may))
+    if bad := by_outcome.get(Ship.MAY_NOT):
+        clauses.append(_refused_clause(grounds, bad, is_alone=len(bad) == len(models)))
+    sentence = "; ".join(clauses)
+    has_name_first = may or (not undecided and bad and len(bad) == 1)
+    return sentence if has_name_first else f"{sentence[:1].upper()}{sentence[1:]}"
 
 
-def _decided(
-    found: Grounds, faults: dict[str, list[Unmet]], of_run: Sequence[Unmet], good: Sequence[str], bad: Sequence[str]
-) -> str:
-    """Clause on several models, or on models that meet everything."""
-    if of_run:
-        return f"No model may ship: {'; '.join([_reasons(of_run), *_named_faults(bad, faults)])}"
-    if not bad:
-        what = "every gate and threshold" if found.has_rubric_requirement else "the rule against the baseline"
-        under = " under --gate baseline" if found.gate == "baseline" else ""
-        return f"{_listed(good)} may ship{under}: {what} is met"
-    if len(bad) == 1:
-        return f"{_listed(good)} may ship; {bad[0]} may not: {_reasons(faults[bad[0]])}"
-    start = f"{_listed(good)} may ship; these may not" if good else "No model may ship"
-    return f"{start}: {', '.join(_named_faults(bad, faults))}"
+def _basis_clause(grounds: Grounds) -> str:
+    """Clause on the ground of the decision about models that may ship."""
+    under = " under --gate baseline" if grounds.gate == "baseline" else ""
+    if not grounds.has_rubric_requirement:
+        return under
+    alpha = grounds.requirements.alpha
+    return f"{under} at alpha {alpha:g}" if grounds.requirements.is_by_interval else f"{under} by point estimates"
 
 
-def _undecided_words(found: Grounds) -> str:
+def _met_words(grounds: Grounds) -> str:
+    """Clause on the requirements that models that may ship meet."""
+    if not grounds.has_rubric_requirement:
+        return "the rule against the baseline is met"
+    is_shown = grounds.requirements.is_by_interval
+    what = "the pass_threshold" if grounds.requirements.low_means else "threshold"
+    return f"every gate and {what} is {'shown' if is_shown else 'met'}"
+
+
+def _undecided_clause(grounds: Grounds, models: Sequence[ModelVerdict], *, is_first: bool) -> str:
+    """Clause on models that can't be decided: with one reason if it is the same for all."""
+    alpha = f" at alpha {grounds.requirements.alpha:g}" if grounds.requirements.checked and is_first else ""
+    if len({(verdict.reasons, verdict.more_count) for verdict in models}) == 1:
+        names = _join_first([verdict.model for verdict in models])
+        return f"undecided{alpha} whether {names} may ship: {models[0].reason}"
+    return f"undecided{alpha}: {_models_with_reasons(models)}"
+
+
+def _refused_clause(grounds: Grounds, models: Sequence[ModelVerdict], *, is_alone: bool) -> str:
+    """Clause on models that may not ship. is_alone: no other model may, nor is undecided."""
+    of_run = [
+        requirement.brief
+        for requirement in grounds.unmet
+        if requirement.model is None and not requirement.is_undecided and not requirement.refused
+    ]
+    if len(models) == 1:
+        return f"{models[0].model} may not{' ship' if is_alone else ''}: {models[0].reason}"
+    if is_alone and of_run:
+        own_verdicts = [
+            replace(verdict, reasons=tuple(reason for reason in verdict.reasons if reason not in of_run))
+            for verdict in models
+        ]
+        own_verdicts = [verdict for verdict in own_verdicts if verdict.reasons]
+        return "; ".join(
+            filter(None, [f"no model may ship: {' and '.join(of_run)}", _models_with_reasons(own_verdicts)])
+        )
+    return f"{'no model may ship' if is_alone else 'these may not'}: {_models_with_reasons(models)}"
+
+
+def _undecided_words(grounds: Grounds) -> str:
     """Why a run without a requirement that counts has none."""
-    match found.gate:
+    match grounds.gate:
         case "none":
             return "no requirement counts under --gate none"
         case "baseline":
-            settings = json.loads(found.run.get("settings") or "{}")
+            settings = json.loads(grounds.run.get("settings") or "{}")
             has_rule = gate_rule(settings.get("fail_if"), settings.get("require")) is not None
             missing = "there is no run to compare with" if has_rule else "neither --fail-if nor --require was given"
             return f"--gate baseline counts only the rule against a baseline, and {missing}"
-    alone = ", and --gate rubric counts nothing else" if found.gate == "rubric" else ""
+    alone = ", and --gate rubric counts nothing else" if grounds.gate == "rubric" else ""
     return f"the rubric has no gate and no pass_threshold{alone}"
 
 
-def _named_faults(names: Sequence[str], faults: dict[str, list[Unmet]]) -> list[str]:
-    """The first models that may not ship, each with its reasons, and how many more there are."""
-    named = [f"{name} ({_reasons(faults[name])})" for name in names[:MOST_NAMED]]
-    return [*named, *([f"{len(names) - MOST_NAMED:,} more"] if len(names) > MOST_NAMED else [])]
+def _models_with_reasons(models: Sequence[ModelVerdict]) -> str:
+    """The first models, each with its reasons, and how many more there are."""
+    texts = [f"{verdict.model} ({verdict.reason})" for verdict in models[:MOST_NAMED]]
+    return ", ".join([*texts, *([f"{len(models) - MOST_NAMED:,} more"] if len(models) > MOST_NAMED else [])])
 
 
-def _reasons(unmet: Sequence[Unmet]) -> str:
-    # Failed gates first: they say more than a mean.
-    first = sorted(unmet, key=lambda each: "gate" not in each.brief)
-    words = [each.brief for each in first[:MOST_REASONS]]
-    more = len(unmet) - MOST_REASONS
-    return " and ".join(words) + (f", and {counted(more, 'other fault')}" if more > 0 else "")
+def _low_mean_clauses(grounds: Grounds, models: Sequence[ModelVerdict]) -> Iterator[str]:
+    """Means under a criterion's own threshold of models that are not refused, where the rubric does not require it."""
+    names = {verdict.model for verdict in models if verdict.outcome is not Ship.MAY_NOT}
+    low = [(name, clause) for name, clause in grounds.requirements.low_means if name in names]
+    if low:
+        texts = [f"{clause} of {name}" if len(models) > 1 else clause for name, clause in low[:MOST_NAMED]]
+        more = f" and {len(low) - MOST_NAMED:,} more" if len(low) > MOST_NAMED else ""
+        yield f"under a criterion's own threshold, which the rubric does not require: {', '.join(texts)}{more}"
 
 
-def _missing(found: Grounds) -> Iterator[str]:
-    if found.has_missed_judge:
+def _missing_clauses(grounds: Grounds) -> Iterator[str]:
+    if grounds.has_missed_judge:
         yield "the judged criteria are unscored, as the run had no --judge"
+    if grounds.gaps:
+        yield f"no output of a model is scored on {_join_first(grounds.gaps)}"
 
 
-def _change(found: Grounds) -> Iterator[str]:
+def _change_clauses(grounds: Grounds) -> Iterator[str]:
     """Better, worse or no different than the baseline, in a few words."""
-    if found.comparison is None or not found.is_against_baseline:
+    if grounds.comparison is None or not grounds.is_against_baseline:
         return
-    baseline = found.comparison.baseline_run_id
-    if found.comparison.judges is not None:
-        yield f"the comparison is across judges, which may be the whole difference ({found.comparison.judges})"
+    baseline = grounds.comparison.baseline_run_id
+    if grounds.comparison.judges is not None:
+        yield f"the comparison is across judges, which may be the whole difference ({grounds.comparison.judges})"
     by_outcome: dict[Chance | str, list[str]] = {}
-    for pair in found.comparison.models:
+    for pair in grounds.comparison.models:
         by_outcome.setdefault(_outcome_of(pair), []).append(pair.name)
-    beyond = "beyond chance on new cases" if stopped_by_suite(found.run) else "beyond chance"
-    words: dict[Chance | str, str] = {
+    beyond = "beyond chance on new cases" if stopped_by_suite(grounds.run) else "beyond chance"
+    sentences: dict[Chance | str, str] = {
         UNCHANGED: f"every output and verdict is that of {baseline}",
         LEFT_OPEN: f"missing scores leave open whether it differs from {baseline}",
         Chance.BELOW: f"worse than {baseline} {beyond}",
@@ -185,10 +352,18 @@ def _change(found: Grounds) -> Iterator[str]:
         Chance.WITHIN: f"no overall difference from {baseline} {beyond}",
         Chance.UNKNOWN: f"no overall difference from {baseline} can be tested",
     }
-    for outcome, text in words.items():
+    for outcome, text in sentences.items():
         if outcome in by_outcome:
-            yield text if len(by_outcome) == 1 else f"{_listed(by_outcome[outcome])}: {text}"
-    if (stopped := stopped_words(found.run)) is not None:
+            yield text if len(by_outcome) == 1 else f"{_join_first(by_outcome[outcome])}: {text}"
+    for side, where in (("A", f"{baseline} alone"), ("B", "this run alone")):
+        end = f": only in run {side}"
+        if names := [
+            description.removesuffix(end) for description in grounds.comparison.alone if description.endswith(end)
+        ]:
+            yield f"not compared, as in {where}: {_join_first(names)}"
+    if grounds.comparison.cases is not None:
+        yield f"asked in another way: {grounds.comparison.cases}"
+    if (stopped := stopped_words(grounds.run)) is not None:
         yield stopped
 
 
@@ -201,96 +376,120 @@ def _outcome_of(pair: ComparedModels) -> Chance | str:
     return LEFT_OPEN if overall.outcome is Chance.UNKNOWN and overall.is_left_open else overall.outcome
 
 
-def _doubt(standings: Sequence[JudgeStanding]) -> Iterator[str]:
+def _doubt_clauses(standings: Sequence[JudgeStanding]) -> Iterator[str]:
     """Criteria on which the judge is no better than chance."""
-    found = [each for each in standings if each.trust is Trust.CHANCE]
-    if found:
-        names = _listed([each.criterion_id for each in found])
-        rated = min(each.pair_count for each in found)
+    doubted = [standing for standing in standings if standing.trust is Trust.CHANCE]
+    if doubted:
+        names = _join_first([standing.criterion_id for standing in doubted])
+        rated = min(standing.pair_count for standing in doubted)
         yield f"but the judge is no better than chance on {names}, as far as {counted(rated, 'rating')} show"
 
 
-def _threshold_facts(found: Grounds) -> Iterator[Fact]:
+def _threshold_facts(grounds: Grounds) -> Iterator[Fact]:
     """Models whose mean may be on either side of the rubric's threshold, as far as the interval shows."""
-    if found.pass_threshold is None or not found.has_rubric_requirement:
+    if grounds.pass_threshold is None or not grounds.has_rubric_requirement or grounds.requirements.is_by_interval:
         return
-    rows = [row for row in found.scores if row["ci_low"] is not None]
-    rows = [row for row in rows if row["ci_low"] < found.pass_threshold <= row["ci_high"]]
+    rows = [row for row in grounds.scores if row["ci_low"] is not None]
+    rows = [row for row in rows if row["ci_low"] < grounds.pass_threshold <= row["ci_high"]]
     if rows:
         names = [f"{model_name(row)} ({interval_words(row['ci_low'], row['ci_high'])})" for row in rows]
-        words = f"The 95% interval of the mean holds {found.pass_threshold:g} for {_listed(names)}"
+        sentence = f"The 95% interval of the mean holds {grounds.pass_threshold:g} for {_join_first(names)}"
         intervals = {model_name(row): [row["ci_low"], row["ci_high"]] for row in rows}
-        yield Fact("interval", f"{words}: more cases would tell on which side it is.", {"intervals": intervals})
+        yield Fact("interval", f"{sentence}: more cases would tell on which side it is.", {"intervals": intervals})
 
 
-def _gap_facts(found: Grounds) -> Iterator[Fact]:
-    if found.gaps:
-        words = f"No output of a model is scored on {_listed(found.gaps)}, so overall scores are missing or partial."
-        yield Fact("gaps", words, {"criteria": found.gaps})
+def _gap_facts(grounds: Grounds) -> Iterator[Fact]:
+    if grounds.gaps:
+        sentence = (
+            f"No output of a model is scored on {_join_first(grounds.gaps)}, so overall scores are missing or partial."
+        )
+        yield Fact("gaps", sentence, {"criteria": grounds.gaps})
 
 
-def _penalty_facts(found: Grounds) -> Iterator[Fact]:
+def _penalty_facts(grounds: Grounds) -> Iterator[Fact]:
     """Outputs without a score because nothing gives points."""
-    named = [f"{row['output_count']:,} of {row['of_count']:,} of {model_name(row)}" for row in found.penalised]
-    if named:
-        words = f"Outputs without a score, as their criteria only take points: {_listed(named)}."
-        counts = {model_name(row): row["output_count"] for row in found.penalised}
-        yield Fact("penalties", words, {"outputs": counts})
+    counts_of_models = [
+        f"{row['output_count']:,} of {row['of_count']:,} of {model_name(row)}" for row in grounds.penalised
+    ]
+    if counts_of_models:
+        sentence = f"Outputs without a score, as their criteria only take points: {_join_first(counts_of_models)}."
+        counts = {model_name(row): row["output_count"] for row in grounds.penalised}
+        yield Fact("penalties", sentence, {"outputs": counts})
 
 
-def _change_facts(found: Grounds) -> Iterator[Fact]:
-    if found.comparison is None:
+def _change_facts(grounds: Grounds) -> Iterator[Fact]:
+    if grounds.comparison is None:
         return
-    for pair in found.comparison.models[:MOST_PAIRS]:
-        if any(row.figures.n for row in pair.rows) or (pair.rows and found.is_against_baseline):
-            yield change_fact(pair.name, pair.rows, *_sides(found, pair))
+    for pair in grounds.comparison.models[:MOST_PAIRS]:
+        if any(row.figures.n for row in pair.rows) or (pair.rows and grounds.is_against_baseline):
+            yield change_fact(pair.name, pair.rows, *_side_names(grounds, pair))
         yield from missing_facts(pair.name, pair.rows)
 
 
-def _sides(found: Grounds, pair: ComparedModels) -> tuple[str, str]:
+def _side_names(grounds: Grounds, pair: ComparedModels) -> tuple[str, str]:
     """Names of B and A."""
-    comparison, row = found.comparison, pair.rows[0]
-    if comparison is None or not found.is_against_baseline:
+    comparison, row = grounds.comparison, pair.rows[0]
+    if comparison is None or not grounds.is_against_baseline:
         return row.model_b, row.model_a
     model_a = "" if row.model_a == row.model_b else f"{row.model_a} in "
     return row.model_b, f"{model_a}{comparison.baseline_run_id}"
 
 
-def _gate_facts(found: Grounds, sentence: str) -> Iterator[Fact]:
+def _gate_facts(grounds: Grounds, sentence: str) -> Iterator[Fact]:
     """How often each gate failed, where the sentence does not say so already."""
-    for criterion_id, rows in _by_criterion(row for row in found.criteria if row["is_gate"]).items():
+    for criterion_id, rows in _rows_by_criterion(row for row in grounds.criteria if row["is_gate"]).items():
         failed = [(model_name(row), row["n"], round(row["n"] * (1 - row["pass_rate"]))) for row in rows if row.get("n")]
-        named = [f"{count:,} of {counted(n, 'output')} of {name}" for name, n, count in failed if count]
-        is_told = sentence.count(f"the gate {criterion_id}") == len(named)
-        if named and not is_told:
-            more = f" and of {counted(len(named) - MOST_NAMED, 'more model')}" if len(named) > MOST_NAMED else ""
-            words = f"The gate {criterion_id} fails for {', '.join(named[:MOST_NAMED])}{more}."
-            yield Fact("gates", words, {"criterion_id": criterion_id, "failures": {name: n for name, _, n in failed}})
+        failures = [f"{count:,} of {counted(n, 'output')} of {name}" for name, n, count in failed if count]
+        is_stated = all(f"{count:,} of {counted(n, 'output')} fail" in sentence for _, n, count in failed if count)
+        if failures and not is_stated:
+            more = f" and of {counted(len(failures) - MOST_NAMED, 'more model')}" if len(failures) > MOST_NAMED else ""
+            fact = f"The gate {criterion_id} fails for {', '.join(failures[:MOST_NAMED])}{more}."
+            yield Fact("gates", fact, {"criterion_id": criterion_id, "failures": {name: n for name, _, n in failed}})
 
 
-def _judge_facts(found: Grounds) -> Iterator[Fact]:
-    """Whether the judge read whole prompts, and is to be trusted where people rated."""
-    if found.run.get("judge") is None:
+def _decision_facts(grounds: Grounds, models: Sequence[ModelVerdict]) -> Iterator[Fact]:
+    """Clause on whether intervals or point estimates say that models may ship."""
+    if not grounds.has_rubric_requirement:
         return
-    if warnings := json.loads(found.run.get("settings") or "{}").get("warnings"):
-        doubt = (
+    if not grounds.requirements.is_by_interval:
+        sentence = (
+            "Decided by point estimates, which have no error rate: with the line `decide: interval` a rubric decides "
+            "on the ends of intervals."
+        )
+        yield Fact("decision", sentence, {"decide": "point"})
+        return
+    for verdict in [verdict for verdict in models if verdict.outcome is Ship.MAY and verdict.reasons][:MOST_NAMED]:
+        reasons = "; ".join(verdict.reasons)
+        yield Fact(
+            "decision",
+            f"{verdict.model} may ship: {reasons}.",
+            {"decide": "interval", "model": verdict.model},
+        )
+
+
+def _judge_facts(grounds: Grounds) -> Iterator[Fact]:
+    """Whether the judge read whole prompts, and is to be trusted where people rated."""
+    if grounds.run.get("judge") is None:
+        return
+    if warnings := json.loads(grounds.run.get("settings") or "{}").get("warnings"):
+        sentence = (
             "The judge may not have seen whole prompts, by token counts that can't be true: the first note has them."
         )
-        yield Fact("judge", doubt, {"warnings": warnings})
-    if not found.standings:
+        yield Fact("judge", sentence, {"warnings": warnings})
+    if not grounds.standings:
         yield Fact("judge", "Nobody rated what the judge scored, so how far to trust it is unknown.", {"criteria": {}})
         return
     by_trust: dict[Trust, list[JudgeStanding]] = {}
-    for each in found.standings:
-        by_trust.setdefault(each.trust, []).append(each)
-    words = [standing_words(trust, by_trust[trust]) for trust in Trust if trust in by_trust]
-    criteria = {each.criterion_id: each.trust.value for each in found.standings}
-    yield Fact("judge", f"The judge {'; it '.join(words)}.", {"criteria": criteria})
+    for standing in grounds.standings:
+        by_trust.setdefault(standing.trust, []).append(standing)
+    statements = [standing_words(trust, by_trust[trust]) for trust in Trust if trust in by_trust]
+    criteria = {standing.criterion_id: standing.trust.value for standing in grounds.standings}
+    yield Fact("judge", f"The judge {'; it '.join(statements)}.", {"criteria": criteria})
 
 
 def standing_words(trust: Trust, standings: Sequence[JudgeStanding]) -> str:
     """Statement on the criteria of one kind of trust, to follow `the judge`."""
-    names = _listed([each.criterion_id for each in standings])
+    names = _join_first([standing.criterion_id for standing in standings])
     first = standings[0]
     match trust:
         case Trust.CHANCE:
@@ -298,21 +497,21 @@ def standing_words(trust: Trust, standings: Sequence[JudgeStanding]) -> str:
         case Trust.WEAK:
             return f"rarely agrees with people on {names} (same level in {rate_words(first.rate)} of the pairs)"
         case Trust.BIASED:
-            return f"is {_leanings(standings)}"
+            return f"is {_leaning_words(standings)}"
         case Trust.UNKNOWN:
             return f"has too few or too equal ratings on {names} to tell"
     return f"agrees with people beyond chance {_bias_words(standings)}"
 
 
 def _bias_words(standings: Sequence[JudgeStanding]) -> str:
-    """Criteria by what is shown of the judge's bias: that it is small, or how large it may be."""
-    words = []
-    if unbiased := [each.criterion_id for each in standings if each.is_unbiased]:
-        words.append(f"and with a bias under {MOST_BIAS:g} on {_listed(unbiased)}")
-    if others := [each for each in standings if not each.is_unbiased]:
-        shown = [f"{each.criterion_id}{_bias_interval(each)}" for each in others]
-        words.append(f"on {_listed(shown)}, of which no bias is shown, nor that it is small")
-    return "; ".join(words)
+    """Clauses on criteria where the judge's bias is shown to be small, and on those where that is not shown."""
+    clauses = []
+    if unbiased := [standing.criterion_id for standing in standings if standing.is_unbiased]:
+        clauses.append(f"and with a bias under {MOST_BIAS:g} on {_join_first(unbiased)}")
+    if unproven := [standing for standing in standings if not standing.is_unbiased]:
+        names = [f"{standing.criterion_id}{_bias_interval(standing)}" for standing in unproven]
+        clauses.append(f"on {_join_first(names)}, of which no bias is shown, nor that it is small")
+    return "; ".join(clauses)
 
 
 def _bias_interval(standing: JudgeStanding) -> str:
@@ -323,49 +522,53 @@ def _bias_interval(standing: JudgeStanding) -> str:
 
 
 def _skill_words(standing: JudgeStanding) -> str:
-    found = standing.skill
-    name = "kappa" if "kappa" in found.statistic else "rank correlation"
-    interval = "" if found.ci_low is None else f", {interval_words(found.ci_low, found.ci_high)}"
-    return f"{name} {score_words(found.value or 0.0)}{interval}, {counted(standing.pair_count, 'pair')}"
+    skill = standing.skill
+    name = "kappa" if "kappa" in skill.statistic else "rank correlation"
+    interval = "" if skill.ci_low is None else f", {interval_words(skill.ci_low, skill.ci_high)}"
+    return f"{name} {score_words(skill.value or 0.0)}{interval}, {counted(standing.pair_count, 'pair')}"
 
 
-def _leanings(standings: Sequence[JudgeStanding]) -> str:
-    ways: dict[str, list[str]] = {}
-    for each in standings:
-        way = each.leaning
-        if way is None:
-            ways.setdefault("off for some models", []).append(each.criterion_id)
+def _leaning_words(standings: Sequence[JudgeStanding]) -> str:
+    names_by_leaning: dict[str, list[str]] = {}
+    for standing in standings:
+        leaning = standing.leaning
+        if leaning is None:
+            names_by_leaning.setdefault("off for some models", []).append(standing.criterion_id)
         else:
-            ways.setdefault(f"more {way}" if way == "lenient" else "stricter", []).append(each.criterion_id)
+            names_by_leaning.setdefault(f"more {leaning}" if leaning == "lenient" else "stricter", []).append(
+                standing.criterion_id
+            )
     return " and ".join(
-        f"{way} on {_listed(names)}" if way.startswith("off") else f"{way} than people on {_listed(names)}"
-        for way, names in ways.items()
+        f"{leaning} on {_join_first(names)}"
+        if leaning.startswith("off")
+        else f"{leaning} than people on {_join_first(names)}"
+        for leaning, names in names_by_leaning.items()
     )
 
 
-def _next_steps(found: Grounds) -> Iterator[NextStep]:
-    run_id = str(found.run["run_id"])
-    if found.has_missed_judge:
+def _next_steps(grounds: Grounds) -> Iterator[NextStep]:
+    run_id = str(grounds.run["run_id"])
+    if grounds.has_missed_judge:
         yield NextStep("name a judge: the same command with --judge MODEL; --dry-run shows the price first")
-    for case_id in [row["case_ids"][0] for row in found.reading[:1]] if found.gaps else []:
-        why = ("gradebook", "why", run_id, case_id, found.gaps[0])
-        yield NextStep(f"see why {found.gaps[0]} is not scored, for example on case {case_id}", why)
-    yield from _to_read(found, run_id)
-    yield from _weakest(found)
-    if found.comparison is not None and found.is_against_baseline:
-        yield from _more_cases(found.comparison)
-        yield NextStep("see what changed in full", ("gradebook", "compare", found.comparison.baseline_run_id, run_id))
-    doubtful = [each.criterion_id for each in found.standings if each.trust in (Trust.CHANCE, Trust.WEAK)]
+    for case_id in [row["case_ids"][0] for row in grounds.reading[:1]] if grounds.gaps else []:
+        why = ("gradebook", "why", run_id, case_id, grounds.gaps[0])
+        yield NextStep(f"see why {grounds.gaps[0]} is not scored, for example on case {case_id}", why)
+    yield from _reading_steps(grounds, run_id)
+    yield from _weakest_steps(grounds)
+    if grounds.comparison is not None and grounds.is_against_baseline:
+        yield from _more_cases_steps(grounds.comparison)
+        yield NextStep("see what changed in full", ("gradebook", "compare", grounds.comparison.baseline_run_id, run_id))
+    doubtful = [standing.criterion_id for standing in grounds.standings if standing.trust in (Trust.CHANCE, Trust.WEAK)]
     if doubtful:
         whose = "its" if len(doubtful) == 1 else "their"
-        words = f"see where the judge and people differ on {_listed(doubtful)}, and reword {whose} levels"
-        yield NextStep(words, ("gradebook", "agreement", run_id, "--criterion", doubtful[0]))
-    elif found.run.get("judge") is not None:
-        words = f"let people rate {'more' if found.standings else 'some'} outputs in the browser, a random sample"
-        yield NextStep(words, ("gradebook", "rate", run_id, "--n", "50"))
+        sentence = f"see where the judge and people differ on {_join_first(doubtful)}, and reword {whose} levels"
+        yield NextStep(sentence, ("gradebook", "agreement", run_id, "--criterion", doubtful[0]))
+    elif grounds.run.get("judge") is not None:
+        sentence = f"let people rate {'more' if grounds.standings else 'some'} outputs in the browser, a random sample"
+        yield NextStep(sentence, ("gradebook", "rate", run_id, "--n", "50"))
 
 
-def _more_cases(comparison: RunComparison) -> Iterator[NextStep]:
+def _more_cases_steps(comparison: RunComparison) -> Iterator[NextStep]:
     """Where a margin is not shown although nothing is worse: the number of cases that would show it."""
     gate = comparison.gate
     margin = _MARGIN.search(gate.rule.require or "") if gate is not None and gate.is_failed else None
@@ -374,28 +577,28 @@ def _more_cases(comparison: RunComparison) -> Iterator[NextStep]:
         return
     pairs = counted(min(row.figures.n for row in overall), "pair")
     sd = max(row.figures.sd_diff or 0.0 for row in overall)
-    words = ("gradebook", "power", "--sd", f"{sd:.3g}", "--margin", margin[1]) if sd else ()
-    yield NextStep(f"compare more cases: {pairs} can't show a margin of {margin[1]}", words)
+    command = ("gradebook", "power", "--sd", f"{sd:.3g}", "--margin", margin[1]) if sd else ()
+    yield NextStep(f"compare more cases: {pairs} can't show a margin of {margin[1]}", command)
 
 
-def _to_read(found: Grounds, run_id: str) -> Iterator[NextStep]:
+def _reading_steps(grounds: Grounds, run_id: str) -> Iterator[NextStep]:
     """The cases to read, of a model that may not ship or else of the one with the lowest mean."""
-    cases = {model_name(row): row for row in found.reading}
-    failing = [each.model for each in found.unmet if each.model in cases]
-    lowest = [name for row in reversed(found.scores) if (name := model_name(row)) in cases]
+    cases = {model_name(row): row for row in grounds.reading}
+    failing = [requirement.model for requirement in grounds.unmet if requirement.model in cases]
+    lowest = [name for row in reversed(grounds.scores) if (name := model_name(row)) in cases]
     for name in (failing or lowest)[:1]:
-        of_model = "" if len(found.scores) == 1 else f" of {name}"
-        first, *others = cases[name]["case_ids"]
+        of_model = "" if len(grounds.scores) == 1 else f" of {name}"
+        first, *further = cases[name]["case_ids"]
         which = "the worst" if cases[name]["are_failed"] else "the lowest-scoring"
-        noun = f"cases{of_model}, such as the first" if others else f"case{of_model}"
-        words = f"read {which} {noun} ({', '.join([first, *others])})"
-        yield NextStep(words, ("gradebook", "why", run_id, first))
+        noun = f"cases{of_model}, such as the first" if further else f"case{of_model}"
+        sentence = f"read {which} {noun} ({', '.join([first, *further])})"
+        yield NextStep(sentence, ("gradebook", "why", run_id, first))
 
 
-def _weakest(found: Grounds) -> Iterator[NextStep]:
+def _weakest_steps(grounds: Grounds) -> Iterator[NextStep]:
     """The criterion that costs most of the score of the models that need work."""
-    failing = {each.model for each in found.unmet if each.model is not None}
-    rows = [row for row in found.criteria if row.get("mean") is not None and (row["weight"] or 0.0) > 0]
+    failing = {requirement.model for requirement in grounds.unmet if requirement.model is not None}
+    rows = [row for row in grounds.criteria if row.get("mean") is not None and (row["weight"] or 0.0) > 0]
     rows = [row for row in rows if model_name(row) in failing] or rows
     if not rows:
         return
@@ -403,21 +606,21 @@ def _weakest(found: Grounds) -> Iterator[NextStep]:
     if row["mean"] == 1.0:
         return
     question = question_words(row.get("description"))
-    asked = f": {question}" if question else ""
-    of_model = "" if len(found.scores) == 1 else f" {model_name(row)}"
+    ending = f": {question}" if question else ""
+    of_model = "" if len(grounds.scores) == 1 else f" {model_name(row)}"
     yield NextStep(
-        f"work on {row['criterion_id']}, which costs{of_model} most score (mean {score_words(row['mean'])}){asked}"
+        f"work on {row['criterion_id']}, which costs{of_model} most score (mean {score_words(row['mean'])}){ending}"
     )
 
 
-def _by_criterion(rows: Iterator[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
+def _rows_by_criterion(rows: Iterator[Row]) -> dict[str, list[Row]]:
+    rows_of: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(row["criterion_id"], []).append(row)
-    return found
+        rows_of.setdefault(row["criterion_id"], []).append(row)
+    return rows_of
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_first(names: Sequence[str]) -> str:
     """Names joined by commas and `and`, at most `MOST_NAMED` of them."""
-    shown = [*names[:MOST_NAMED], *([f"{len(names) - MOST_NAMED:,} more"] if len(names) > MOST_NAMED else [])]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}" if shown else ""
+    listed = [*names[:MOST_NAMED], *([f"{len(names) - MOST_NAMED:,} more"] if len(names) > MOST_NAMED else [])]
+    return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}" if listed else ""

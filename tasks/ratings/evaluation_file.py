@@ -56,8 +56,8 @@ def _blank_as_none(value: Any) -> Any:
     return None if value == "" else value
 
 
-def _dated(moment: datetime | None) -> datetime | None:
-    """The moment in UTC, which a time without a zone is in."""
+def _in_utc(moment: datetime | None) -> datetime | None:
+    """A time in UTC; without a zone it is UTC already."""
     if moment is None:
         return None
     return in_utc(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
@@ -81,7 +81,7 @@ class RatingRow(BaseModel):
     level_id: OptionalText = None
     score: Annotated[float | None, BeforeValidator(_blank_as_none), Field(ge=0, le=1)] = None
     notes: OptionalText = None
-    rated_at: Annotated[datetime | None, BeforeValidator(_blank_as_none), AfterValidator(_dated)] = None
+    rated_at: Annotated[datetime | None, BeforeValidator(_blank_as_none), AfterValidator(_in_utc)] = None
 
     @model_validator(mode="after")
     def _level_or_score(self) -> "RatingRow":
@@ -116,7 +116,7 @@ def _take_row(raw: RawRow, scales: "_Scales", rows: list[dict[str, Any]], faults
             raise ValueError(raw.content)
         rows.append(_rating(RatingRow.model_validate(raw.content), scales, raw.source, raw.line))
     except ValidationError as error:
-        faults.add(Fault(raw.source, raw.line, _sentence(detail)) for detail in error.errors())
+        faults.add(Fault(raw.source, raw.line, _fault_text(detail)) for detail in error.errors())
     except ValueError as error:
         faults.add([Fault(raw.source, raw.line, str(error))])
 
@@ -133,8 +133,8 @@ def _read_rows(path: Path) -> Iterator[RawRow]:
 
 def _column_faults(path: str, line: int | None, columns: Iterable[str]) -> tuple[Fault, ...]:
     missing = [name for name, column in RatingRow.model_fields.items() if column.is_required() and name not in columns]
-    found = ", ".join(columns)
-    return tuple(Fault(path, line, f"found the columns {found}, expected {name} among them") for name in missing)
+    column_names = ", ".join(columns)
+    return tuple(Fault(path, line, f"found the columns {column_names}, expected {name} among them") for name in missing)
 
 
 class _Scales:
@@ -148,11 +148,11 @@ class _Scales:
 
     def scores(self, case_id: str, model: str, criterion_id: str) -> dict[str, float]:
         """Score by level. Raises `ValueError` if the criterion is unknown."""
-        found = self._of_rubric.get(criterion_id) or self._own_scores().get((case_id, model, criterion_id))
-        if found is None:
-            known = ", ".join(self._of_rubric) or "a criterion of the row"
-            raise ValueError(f"criterion_id: found {criterion_id!r}, expected one of {known}")
-        return found
+        scores = self._of_rubric.get(criterion_id) or self._own_scores().get((case_id, model, criterion_id))
+        if scores is None:
+            names = ", ".join(self._of_rubric) or "a criterion of the row"
+            raise ValueError(f"criterion_id: found {criterion_id!r}, expected one of {names}")
+        return scores
 
 
 def _scores(criterion: Criterion | Overall) -> dict[str, float]:
@@ -167,7 +167,7 @@ def _rating(row: RatingRow, scales: _Scales, source: str, line: int) -> dict[str
     return {**row.model_dump(), "score": score, "source": source, "line": line}
 
 
-def _sentence(detail: Any) -> str:
+def _fault_text(detail: Any) -> str:
     name = ".".join(str(part) for part in detail["loc"])
     if detail["type"] == "value_error":
         return ": ".join(filter(None, (name, str(detail["ctx"]["error"]))))

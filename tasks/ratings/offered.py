@@ -1,12 +1,12 @@
-"""Ratings under another text of a criterion: offered to a run, and taken."""
+"""Ratings under another text of a criterion: offered to a run, and copied into it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import duckdb
 
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect_up_to_date
 from gradebook.tasks.lake.rows import make_table, read_published_run, read_rows
@@ -23,15 +23,15 @@ _TAKE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """Ratings that were taken over from another text of their criteria. counts: of them, by criterion."""
+class TakenRatings:
+    """Ratings copied from another text of their criteria. counts: by criterion."""
 
     run_id: str
     counts: dict[str, int]
     version: int | None
 
 
-def offered_words(connection: duckdb.DuckDBPyConnection, run_id: str, lake_words: Iterable[str] = ()) -> str | None:
+def offered_note(connection: duckdb.DuckDBPyConnection, run_id: str, lake_words: Iterable[str] = ()) -> str | None:
     """Sentence on ratings that people gave on the run's outputs under another text of a criterion; None without any.
 
     lake_words: options that name the lake.
@@ -46,25 +46,25 @@ def offered_words(connection: duckdb.DuckDBPyConnection, run_id: str, lake_words
 
 
 def find_offered(lake: Lake, run_id: str) -> str | None:
-    """As `offered_words`, of a lake."""
+    """Sentence of `offered_note`, from a lake."""
     with connect_up_to_date(lake) as connection:
-        return offered_words(connection, run_id, lake.words())
+        return offered_note(connection, run_id, lake.words())
 
 
-def take_ratings(lake: Lake, run_id: str, criterion_id: str | None = None, *, is_dry: bool = False) -> Taken:
+def take_ratings(lake: Lake, run_id: str, criterion_id: str | None = None, *, is_dry: bool = False) -> TakenRatings:
     """Add a copy of each offered rating under the run's text of its criterion, with its marks of steps and claims.
 
-    The rating under the other text stays. Raises `InputError` for an unknown run or criterion.
+    The rating under the other text remains. Raises `InputError` for an unknown run or criterion.
     """
     with connect_up_to_date(lake) as connection:
         read_published_run(connection, lake, run_id)
         add_questions_of_run(connection, run_id, "ratings")
-        known = [name for (name,) in connection.execute(_KNOWN).fetchall()]
-        if criterion_id is not None and criterion_id not in known:
-            raise InputError("--criterion", f"{criterion_id!r}", f"one of {', '.join(known[:MOST_NAMES])}")
+        criterion_ids = [name for (name,) in connection.execute(_KNOWN).fetchall()]
+        if criterion_id is not None and criterion_id not in criterion_ids:
+            raise InputError("--criterion", f"{criterion_id!r}", f"one of {', '.join(criterion_ids[:MOST_NAMES])}")
         counts = _offered_counts(connection, run_id, criterion_id)
     if is_dry or not counts:
-        return Taken(run_id, counts, None)
+        return TakenRatings(run_id, counts, None)
 
     def insert(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
         add_questions_of_run(connection, run_id, "ratings")
@@ -74,7 +74,7 @@ def take_ratings(lake: Lake, run_id: str, criterion_id: str | None = None, *, is
             connection.execute(f"insert into {table} by name {marks}", {"criterion_id": criterion_id})
         connection.execute(_TAKE, {"criterion_id": criterion_id})
 
-    return Taken(run_id, counts, commit(lake, f"ratings taken for the run {run_id}", insert))
+    return TakenRatings(run_id, counts, commit(lake, f"ratings taken for the run {run_id}", insert))
 
 
 def _offered_counts(connection: duckdb.DuckDBPyConnection, run_id: str, criterion_id: str | None) -> dict[str, int]:

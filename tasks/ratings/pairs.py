@@ -1,7 +1,7 @@
-"""Pairs of outputs of one case, of which people say the better: chosen, shown on drawn sides, stored as preferences."""
+"""Pairs of outputs of one case that people compare: chosen, shown in random order, stored as preferences."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import duckdb
@@ -9,11 +9,13 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from gradebook.rubrics.importers.ratings.sheets import Sheet
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.rubric import OVERALL, Criterion, Overall
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
+from gradebook.tasks.ratings.import_sheets import match_slots
 from gradebook.tasks.ratings.rating_store import Task
 
 PAIRED = "random"  # the one queue of pairs
@@ -24,7 +26,7 @@ _STEPS = (
     ("2", "2 is better"),
     ("2_much", "2 is much better"),
 )
-STEPS = tuple(Level(id=name, score=place / 4, label=label) for place, (name, label) in enumerate(_STEPS))
+STEPS = tuple(Level(id=name, score=index / 4, label=label) for index, (name, label) in enumerate(_STEPS))
 _TEXTS = ("prompt", "reference", "context", "text_a", "text_b", "audio_a", "audio_b")
 _SCHEMA = pa.schema(
     [
@@ -36,6 +38,15 @@ _SCHEMA = pa.schema(
         pa.field("inclusion_rate", pa.float64()),
         pa.field("spent_s", pa.float64()),
         pa.field("evidence", pa.string()),
+        pa.field("likert_value", pa.float64()),
+    ]
+)
+_CHOICES_SCHEMA = pa.schema(
+    [
+        pa.field("line", pa.int64()),
+        *(pa.field(name, pa.string()) for name in ("chosen_id", "other_id", "rater", "notes")),
+        pa.field("rated_at", pa.timestamp("us", tz="UTC")),
+        pa.field("likert_value", pa.float64()),
     ]
 )
 
@@ -44,8 +55,8 @@ def pair_criteria(criteria: Mapping[str, Criterion | Overall]) -> dict[str, Crit
     """The criteria with five steps from "1 is much better" to "2 is much better", and the overall row last."""
     steps = {"levels": STEPS, "scale": None}
     overall = criteria.get(OVERALL, Overall(label="Overall", description="Which answer is better as a whole?"))
-    found = {name: each.model_copy(update=steps) for name, each in criteria.items() if name != OVERALL}
-    return found | {OVERALL: overall.model_copy(update=steps)}
+    with_steps = {name: criterion.model_copy(update=steps) for name, criterion in criteria.items() if name != OVERALL}
+    return with_steps | {OVERALL: overall.model_copy(update=steps)}
 
 
 def choose_pairs(
@@ -61,13 +72,13 @@ def choose_pairs(
         raise InputError("--baseline", f"{run_id} itself", "another run, or none to compare the run's own models")
     rows = read_rows(connection, query("ratings/queue_pairs"), run_id=run_id, baseline_run_id=baseline_run_id)
     if not rows:
-        found = f"no case of {run_id} with two different outputs"
+        what = f"no case of {run_id} with two different outputs"
         if baseline_run_id is not None:
-            found = f"no case of {run_id} with another output in {baseline_run_id}"
-        raise InputError("--pairs", found, "outputs of several models, or --baseline with a run of the same cases")
+            what = f"no case of {run_id} with another output in {baseline_run_id}"
+        raise InputError("--pairs", what, "outputs of several models, or --baseline with a run of the same cases")
     rng = np.random.default_rng(list(f"{run_id} {baseline_run_id}".encode()))
     rate = min(count / len(rows), 1.0)
-    return tuple(_task(rows[place], rate) for place in rng.permutation(len(rows))[:count])
+    return tuple(_task(rows[index], rate) for index in rng.permutation(len(rows))[:count])
 
 
 def _task(row: Row, rate: float) -> Task:
@@ -89,14 +100,41 @@ def preferences_table(marks: list[Row], run_id: str, baseline_run_id: str | None
         output_a, output_b = mark["output_id"].split()
         score = mark["score"] if first == "a" or mark["score"] is None else 1 - mark["score"]
         side = {"1": first, "2": "ab"[first == "a"]}
-        number, _, much = (mark["level_id"] or "").partition("_")
-        choice = "_".join(filter(None, (side.get(number, number), much))) or None
-        named = {"run_id": run_id, "baseline_run_id": baseline_run_id, "output_a": output_a, "output_b": output_b}
+        number, _, strength = (mark["level_id"] or "").partition("_")
+        choice = "_".join(filter(None, (side.get(number, number), strength))) or None
+        outputs = {"run_id": run_id, "baseline_run_id": baseline_run_id, "output_a": output_a, "output_b": output_b}
         rated_at = datetime.fromisoformat(mark["rated_at"])
         evidence = orjson.loads(mark["details"]).get("evidence")
-        chosen = {"choice": choice, "score": score, "shown_first": first, "evidence": evidence}
-        rows.append({**mark, **named, **chosen, "rated_at": rated_at})
+        preference = {"choice": choice, "score": score, "shown_first": first, "evidence": evidence}
+        rows.append({**mark, **outputs, **preference, "rated_at": rated_at})
     return pa.Table.from_pylist(rows, schema=_SCHEMA)
+
+
+def imported_choices(
+    connection: duckdb.DuckDBPyConnection, sheets: Sequence[tuple[Sheet, str | None]], run_id: str | None
+) -> tuple[pa.Table, int]:
+    """Choices of a file as rows of the table `preferences`, and the number of those whose outputs share no run.
+
+    sheets: each with its output. run_id: the run; None: the latest one with both outputs.
+    """
+    pairs = [(sheet, output_id, other) for sheet, output_id in sheets for other in sheet.better_than]
+    others = match_slots(connection, [other for _, _, other in pairs], run_id).output_ids
+    rows = [
+        (line, output_id, other, sheet.rater, sheet.notes, sheet.rated_at, sheet.likert_value)
+        for line, ((sheet, output_id, _), other) in enumerate(zip(pairs, others, strict=True))
+    ]
+    records = [dict(zip(_CHOICES_SCHEMA.names, row, strict=True)) for row in rows]
+    connection.register("given_choices", pa.Table.from_pylist(records, schema=_CHOICES_SCHEMA))
+    choices = connection.execute(query("ratings/imported_choices"), {"run_id": run_id}).to_arrow_table()
+    connection.unregister("given_choices")
+    return choices, len(pairs) - choices.num_rows
+
+
+def count_new_preferences(connection: duckdb.DuckDBPyConnection, preferences: pa.Table) -> int:
+    """Count the preferences that the lake does not have yet."""
+    connection.register("given_preferences", preferences)
+    row = connection.execute(f"select count(*) from ({query('ratings/new_preferences')})").fetchone()
+    return int(row[0]) if row else 0
 
 
 def insert_preferences(connection: duckdb.DuckDBPyConnection, preferences: pa.Table) -> None:

@@ -43,7 +43,7 @@ class QueuedOutput:
     opinions: Mapping[str, list[Row]] = field(default_factory=dict)
 
 
-JUDGE_SHOWN = "judge_shown"  # selection of outputs whose raters see what the judge said, whatever the queue
+JUDGE_SHOWN = "judge_shown"  # selection of outputs whose raters see the judge's verdict, whatever the queue
 
 
 def step_name(criterion_id: str, step_index: int) -> str:
@@ -71,9 +71,8 @@ def choose_outputs(  # noqa: PLR0913 - each narrows the choice
 
     The random order depends on the run alone: everyone who rates the run samples from one permutation. next_ids: the
     queue `calibration`, in order. has_names: opinions in dispute have their rater and time. criterion_ids: those
-    of the sheet, the only ones that a lead can decide; None: all. made_ids: criteria that marks of steps rate; where
-    steps are in dispute, these are not. Raises `InputError` if nothing of the run is in the
-    queue.
+    of the sheet, the only ones that a lead can decide; None: all. made_ids: criteria rated by marks of steps; where
+    steps are in dispute, these criteria are not. Raises `InputError` if the queue is empty.
     """
     if queue in (Queue.disputed, Queue.adjudicate):
         add_questions_of_run(connection, run_id, *ANSWERS)
@@ -81,18 +80,20 @@ def choose_outputs(  # noqa: PLR0913 - each narrows the choice
     if queue is Queue.adjudicate:
         rows = _with_steps(rows, read_rows(connection, query("ratings/disputed_steps"), run_id=run_id), made_ids)
         rows = _on_sheet(rows, criterion_ids)
-    found = [*next_ids, *(str(row["output_id"]) for row in rows)]
-    if not found:
+    output_ids = [*next_ids, *(str(row["output_id"]) for row in rows)]
+    if not output_ids:
         raise InputError(f"--queue {queue.value}", f"no output of {run_id} in it", "one", _WHY_EMPTY[queue])
     if queue is Queue.calibration:
-        return tuple(QueuedOutput(output_id, queue.value, None) for output_id in found[:count])
+        return tuple(QueuedOutput(output_id, queue.value, None) for output_id in output_ids[:count])
     if queue is not Queue.random:
         opinions = (_opinions(row, has_names=has_names) for row in rows[:count])
-        chosen = zip(found, opinions, strict=False)
-        return tuple(QueuedOutput(output_id, queue.value, None, said) for output_id, said in chosen)
+        pairs = zip(output_ids, opinions, strict=False)
+        return tuple(QueuedOutput(output_id, queue.value, None, disputes) for output_id, disputes in pairs)
     rng = np.random.default_rng(list(run_id.encode()))
-    rate = min(count / len(found), 1.0)
-    return tuple(QueuedOutput(found[place], queue.value, rate) for place in rng.permutation(len(found))[:count])
+    rate = min(count / len(output_ids), 1.0)
+    return tuple(
+        QueuedOutput(output_ids[index], queue.value, rate) for index in rng.permutation(len(output_ids))[:count]
+    )
 
 
 def _with_steps(rows: Sequence[Row], steps: Sequence[Row], made_ids: Collection[str]) -> tuple[Row, ...]:
@@ -100,7 +101,9 @@ def _with_steps(rows: Sequence[Row], steps: Sequence[Row], made_ids: Collection[
     by_output = {row["output_id"]: dict(row) for row in rows}
     stepwise = {(step["output_id"], name) for step in steps for name in (step["criterion_id"], *made_ids)}
     for output_id, row in by_output.items():
-        row["opinions"] = [each for each in row["opinions"] if (output_id, each["criterion_id"]) not in stepwise]
+        row["opinions"] = [
+            dispute for dispute in row["opinions"] if (output_id, dispute["criterion_id"]) not in stepwise
+        ]
     for step in steps:
         row = by_output.setdefault(step["output_id"], {"output_id": step["output_id"], "spread": 0.0, "opinions": []})
         name = step_name(step["criterion_id"], step["step_index"])
@@ -110,36 +113,40 @@ def _with_steps(rows: Sequence[Row], steps: Sequence[Row], made_ids: Collection[
 
 
 def _on_sheet(rows: Sequence[Row], criterion_ids: Collection[str] | None) -> tuple[Row, ...]:
-    """Rows with the disputes on criteria of the sheet alone. Raises `InputError` if there are only others."""
+    """Rows with the disputes on criteria of the sheet alone. Raises `InputError` if all are on other criteria."""
     if criterion_ids is None:
         return tuple(rows)
-    found, others = [], set()
+    on_sheet, other_ids = [], set()
     for row in rows:
-        shown = [each for each in row["opinions"] if each["criterion_id"].partition(".")[0] in criterion_ids]
-        others |= {each["criterion_id"].partition(".")[0] for each in row["opinions"] if each not in shown}
-        if shown:
-            found.append({**row, "opinions": shown})
-    if others and not found:
-        names = ", ".join(sorted(others)[:MOST_NAMES])
+        disputes = [
+            dispute for dispute in row["opinions"] if dispute["criterion_id"].partition(".")[0] in criterion_ids
+        ]
+        other_ids |= {
+            dispute["criterion_id"].partition(".")[0] for dispute in row["opinions"] if dispute not in disputes
+        }
+        if disputes:
+            on_sheet.append({**row, "opinions": disputes})
+    if other_ids and not on_sheet:
+        names = ", ".join(sorted(other_ids)[:MOST_NAMES])
         raise InputError(
             f"--queue {Queue.adjudicate.value}",
             f"disputes on {names} alone",
             "one on a criterion of the sheet",
             "--criterion names the criteria to decide",
         )
-    return tuple(found)
+    return tuple(on_sheet)
 
 
 def _opinions(row: Row, *, has_names: bool) -> dict[str, list[Row]]:
-    """Ratings in dispute by criterion. Without names nothing says who gave one, and when."""
+    """Ratings in dispute by criterion; without has_names, their raters and times are left out."""
     names = ("level_id", "score", "notes", *(("rater", "rated_at") if has_names else ()))
     return {
-        each["criterion_id"]: [
-            {name: said[name] for name in names}
-            | ({"error": said["error"], "is_judge": said["rater"] is None} if "error" in said else {})
-            for said in each["opinions"]
+        dispute["criterion_id"]: [
+            {name: opinion[name] for name in names}
+            | ({"error": opinion["error"], "is_judge": opinion["rater"] is None} if "error" in opinion else {})
+            for opinion in dispute["opinions"]
         ]
-        for each in row.get("opinions", ())
+        for dispute in row.get("opinions", ())
     }
 
 

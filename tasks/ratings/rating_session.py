@@ -1,27 +1,32 @@
-"""Rating session of a run: opened over its outputs, and its ratings moved to the lake."""
+"""Rating session of a run: opened over its outputs, and its ratings moved to the lake.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+Gold outputs, rated before, may be mixed into its queue, to compare a rater with the settled ratings.
+"""
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
+import numpy as np
 import orjson
 import pyarrow as pa
 
 from gradebook.rubrics.files.case_criteria import read_case_criterion
-from gradebook.rubrics.files.digest import rubric_from_body
+from gradebook.rubrics.files.versions import rubric_from_body
 from gradebook.rubrics.importers.ratings.grading import scales_of_rubric
 from gradebook.rubrics.model.errors import InputError, LakeError
+from gradebook.rubrics.model.methods import METHODS
 from gradebook.rubrics.model.rubric import OVERALL, Criterion, Overall, Rubric
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect_up_to_date, prepare_lake
-from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
+from gradebook.tasks.lake.rows import Row, make_table, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.ratings.claim_ratings import CLAIM_RATINGS_SCHEMA, claims_to_rate, insert_claim_ratings
-from gradebook.tasks.ratings.evaluation_file import PAGE_COLUMNS, RATING_SCHEMA
-from gradebook.tasks.ratings.gold import Settled, settled_ratings, with_gold
+from gradebook.tasks.ratings.evaluation_file import PAGE_COLUMNS, RATING_SCHEMA, read_ratings
 from gradebook.tasks.ratings.pairs import (
     choose_pairs,
     insert_preferences,
@@ -39,12 +44,75 @@ from gradebook.tasks.ratings.rating_queue import (
     step_name,
 )
 from gradebook.tasks.ratings.rating_store import GOLD, RatingStore, Sheet, Task
-from gradebook.tasks.ratings.step_ratings import GIVEN_STEPS_SCHEMA, insert_step_ratings
-from gradebook.tasks.ratings.table import insert_ratings
+from gradebook.tasks.ratings.run_ratings import refuse_ambiguous
+from gradebook.tasks.ratings.tables import (
+    CLAIM_RATINGS_SCHEMA,
+    GIVEN_STEPS_SCHEMA,
+    claims_to_rate,
+    insert_claim_ratings,
+    insert_ratings,
+    insert_step_ratings,
+)
 from gradebook.tasks.rubric_store.questions import add_questions_of_run
-from gradebook.tasks.system.own_process import call_here
+from gradebook.tasks.system.processes import call_here
 
-BY_CODE = ("check", "schema", "function")  # methods whose criteria people need not rate
+EVERY = 10  # one of so many outputs is gold
+Settled = Mapping[str, Mapping[str, Mapping[str, Any]]]  # level_id and score by output and criterion
+
+
+def settled_ratings(
+    connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, rubric: Rubric, gold: str
+) -> Settled:
+    """Settled levels and scores of the run's outputs, from a file of ratings or from people's ratings of a run.
+
+    gold: a ratings file as for `evaluate --ratings`, or the id of a run with decisions of adjudicators or with ratings
+    on which at least two raters agree. Raises `InputError` if there is nothing, and `RatingsError`.
+    """
+    if os.path.isfile(gold):  # noqa: PTH113 - Path raises where a name is too long
+        connection.register("file_ratings", read_ratings(Path(gold), rubric))
+        connection.execute(_RUN_OUTPUTS, {"run_id": run_id})
+        make_table(connection, "ratings/file_matches")
+        refuse_ambiguous(connection)
+        rows = read_rows(connection, query("ratings/gold_of_file"))
+        expected = f"ratings of outputs of {run_id}"
+    else:
+        read_published_run(connection, lake, gold, query("published/run_with_rubric"))
+        add_questions_of_run(connection, run_id, "ratings", "adjudications")
+        rows = read_rows(connection, query("ratings/gold_of_run"), gold_run_id=gold)
+        expected = "decisions of an adjudicator, or two raters who agree"
+    settled: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for row in rows:
+        of_output = settled.setdefault(str(row["output_id"]), {})
+        of_output[str(row["criterion_id"])] = {"level_id": row["level_id"], "score": row["score"]}
+    if not settled:
+        raise InputError("--gold", f"nothing settled in {gold}", expected)
+    return settled
+
+
+_RUN_OUTPUTS = """
+create temp table run_outputs as
+select output_id, case_id, model, checkpoint, sample_index from output_scores where run_id = $run_id
+"""
+
+
+def with_gold(tasks: Collection[Task], gold: Collection[Task], run_id: str) -> tuple[Task, ...]:
+    """A queue with gold outputs mixed in, in a fixed random order: one in ten, beginning with the first output.
+
+    gold: tasks of all gold outputs. A gold output that is in the queue already is not repeated.
+    """
+    ids = {task.output_id for task in gold}
+    others = [task for task in tasks if task.output_id not in ids]
+    pool = sorted(gold, key=lambda task: task.output_id)
+    order = np.random.default_rng(list(f"{run_id} gold".encode())).permutation(len(pool))
+    count = min(len(pool), -(-len(others) // (EVERY - 1)) or len(pool))
+    mixed: list[Task] = []
+    for block, index in enumerate(order[:count]):
+        mixed += [replace(pool[index], selection=GOLD, inclusion_rate=None)]
+        mixed += others[block * (EVERY - 1) : (block + 1) * (EVERY - 1)]
+    return (*mixed, *others[count * (EVERY - 1) :])
+
+
+BY_CODE = tuple(name for name, method in METHODS.items() if method.is_by_code)  # whose criteria people need not rate
 _RATINGS_SCHEMA = pa.schema([*RATING_SCHEMA, *PAGE_COLUMNS, pa.field("line", pa.int64())])
 _DECISIONS_SCHEMA = pa.schema(
     [
@@ -83,10 +151,11 @@ class Answer(NamedTuple):
 class RatingSession:
     """Open session. criteria: the rubric's on a rater's sheet, by id; the overall row last, if the rubric has one.
 
-    own_count: number of the criteria that rows bring along, over all tasks. has_pairs: a sheet shows two outputs;
-    baseline_run_id: the run of one of them, None if both are of the run. dataset: the run's files, beside which its
-    images and sounds lie. is_training: gold is shown once a sheet is submitted; has_judge: the judge's level and
-    reasons are on the sheet. call: calls what needs the lake, here or in a process of its own.
+    own_count: number of per-case criteria, over all tasks. has_pairs: a sheet shows two outputs; baseline_run_id: the
+    run of one of them, None if both are of the run. dataset: the run's files, in whose folder its images and sounds
+    are. is_training: gold is shown once a sheet is submitted; has_judge: the judge's level and reasons are on the
+    sheet; has_disputes: a lead decides disputes of raters. call: runs functions that need the lake, in this process or
+    another.
     """
 
     lake: Lake
@@ -101,6 +170,7 @@ class RatingSession:
     dataset: str | None = None
     is_training: bool = False
     has_judge: bool = False
+    has_disputes: bool = False
     call: Callable[..., Any] = call_here
 
     def answers(self, sheet: Sheet) -> tuple[Answer, ...]:
@@ -112,17 +182,18 @@ class RatingSession:
         return sides if shown_first(self.run_id, sheet.rater, sheet.output_id) == "a" else sides[::-1]
 
     def criteria_of(self, sheet: Sheet) -> dict[str, Criterion | Overall]:
-        """Criteria of the session, and those that the row of the sheet's output brings along, by id; the overall row
-        last.
-        """
-        own = {each.id: each for each in map(read_case_criterion, sheet.texts.get("criteria", ()))}
-        found = {name: each for name, each in self.criteria.items() if name != OVERALL} | own
-        found |= {OVERALL: self.criteria[OVERALL]} if OVERALL in self.criteria else {}
-        return pair_criteria(found) if self.has_pairs else found
+        """Criteria of the session and per-case criteria of the sheet's output, by id; the overall row last."""
+        own_criteria = {
+            criterion.id: criterion for criterion in map(read_case_criterion, sheet.texts.get("criteria", ()))
+        }
+        criteria = {name: criterion for name, criterion in self.criteria.items() if name != OVERALL} | own_criteria
+        criteria |= {OVERALL: self.criteria[OVERALL]} if OVERALL in self.criteria else {}
+        return pair_criteria(criteria) if self.has_pairs else criteria
 
     def store_marks(self) -> int:
-        """Move new ratings to the lake in one transaction; returns their number. Interrupted anywhere, none is lost or
-        stored twice.
+        """Move new ratings to the lake in one transaction; returns their number.
+
+        An interruption neither loses nor repeats a rating.
         """
         marks = self.store.open_marks()
         if not marks:
@@ -137,13 +208,13 @@ def _move_marks(lake: Lake, run_id: str, has_pairs: bool, baseline_run_id: str |
     preferences = preferences_table(marks if has_pairs else [], run_id, baseline_run_id)
     single = [] if has_pairs else _with_questions(lake, run_id, marks)
     source = page_source(run_id)
-    ratings = _ratings_table([each for each in single if _is_plain(each)], source)
-    open_steps = [each for each in single if _is_step(each) and not _is_decision(each)]
-    steps = _parts_table(open_steps, "label", source, GIVEN_STEPS_SCHEMA)
-    claims = _parts_table([each for each in single if _is_claim(each)], "verdict", source, CLAIM_RATINGS_SCHEMA)
+    ratings = _ratings_table([mark for mark in single if _is_plain(mark)], source)
+    open_steps = [mark for mark in single if _is_step(mark) and not _is_decision(mark)]
+    steps = _marks_table(open_steps, "label", source, GIVEN_STEPS_SCHEMA)
+    claims = _marks_table([mark for mark in single if _is_claim(mark)], "verdict", source, CLAIM_RATINGS_SCHEMA)
     decisions = {
         table: _decisions_table(
-            [each for each in single if _is_decision(each) and _is_step(each) == of_steps], run_id, schema
+            [mark for mark in single if _is_decision(mark) and _is_step(mark) == of_steps], run_id, schema
         )
         for table, of_steps, schema in (
             ("adjudications", False, _DECISIONS_SCHEMA),
@@ -171,10 +242,10 @@ def _with_questions(lake: Lake, run_id: str, marks: list[Row]) -> list[Row]:
         rows = connection.execute("select criterion_id, output_id, question_digest from asked_questions").fetchall()
     digests = {(criterion_id, output_id): digest for criterion_id, output_id, digest in rows}
     # A mark of a step or claim is named after its criterion: `steps.3`.
-    named = ((mark, mark["criterion_id"].partition(".")[0], mark["output_id"]) for mark in marks)
+    keyed = ((mark, mark["criterion_id"].partition(".")[0], mark["output_id"]) for mark in marks)
     return [
         {**mark, "question_digest": digests.get((name, output_id), digests.get((name, None)))}
-        for mark, name, output_id in named
+        for mark, name, output_id in keyed
     ]
 
 
@@ -196,16 +267,16 @@ def opened_session(  # noqa: PLR0913 - each is an option of the command
     has_judge: bool = False,
     call: Callable[..., Any] = call_here,
 ) -> Iterator[RatingSession]:
-    """Open the session of a run and a queue, or go on with the one that is there.
+    """Open the session of a run and a queue, or resume the one that exists.
 
-    run: its id, or a function that finds it, called where `call` calls. criterion_ids: the criteria to rate; by default
+    run: its id, or a function that finds it, called through `call`. criterion_ids: the criteria to rate; by default
     those that no code decides. has_pairs: compare two outputs of a case, of the run or of a baseline and the run. gold:
-    a ratings file or a run whose settled outputs are mixed in; is_training: a rater is shown what is settled after
-    rating such an output. next_ids, has_names: as for `choose_outputs`. has_judge: show what the judge said, in a
-    session of its own, whose ratings say so. call: as of the session. Raises `InputError` for an unknown run or
+    a ratings file or a run whose settled outputs are mixed in; is_training: a rater sees the settled levels after
+    rating such an output. next_ids, has_names: as for `choose_outputs`. has_judge: show the judge's verdict, in a
+    separate session, whose ratings record it. call: as of the session. Raises `InputError` for an unknown run or
     criterion, an empty queue, or if another process serves the session.
     """
-    chosen = _Chosen(
+    options = _TaskOptions(
         run,
         queue,
         count,
@@ -217,7 +288,7 @@ def opened_session(  # noqa: PLR0913 - each is an option of the command
         has_names,
         has_judge,
     )
-    run_id, row, name, tasks = call(_find_tasks, lake, chosen)
+    run_id, row, name, tasks = call(_find_tasks, lake, options)
     rubric = rubric_from_body(row["body"])
     criteria = _criteria_to_rate(rubric, criterion_ids)
     criteria = pair_criteria(criteria) if has_pairs else criteria
@@ -228,6 +299,7 @@ def opened_session(  # noqa: PLR0913 - each is an option of the command
             *(lake, run_id, rubric, criteria, store, len(tasks), own_count, has_pairs, baseline_run_id, row["dataset"]),
             is_training=is_training,
             has_judge=has_judge,
+            has_disputes=queue is Queue.adjudicate and not has_pairs,
             call=call,
         )
         session.store_marks()  # first: the new queue drops marks of outputs whose texts changed
@@ -238,7 +310,7 @@ def opened_session(  # noqa: PLR0913 - each is an option of the command
         store.close()
 
 
-class _Chosen(NamedTuple):
+class _TaskOptions(NamedTuple):
     """Options that choose the tasks of a session, as of `opened_session`."""
 
     run: str | Callable[[Lake], str]
@@ -253,68 +325,71 @@ class _Chosen(NamedTuple):
     has_judge: bool
 
 
-def _find_tasks(lake: Lake, chosen: _Chosen) -> tuple[str, Row, str, tuple[Task, ...]]:
+def _find_tasks(lake: Lake, options: _TaskOptions) -> tuple[str, Row, str, tuple[Task, ...]]:
     """The run's id and row, the name of the queue and its tasks. Raises as `opened_session`."""
-    run_id = chosen.run if isinstance(chosen.run, str) else chosen.run(lake)
+    run_id = options.run if isinstance(options.run, str) else options.run(lake)
     with connect_up_to_date(lake, is_pinned=True) as connection:
         row = read_published_run(connection, lake, run_id, query("published/run_with_rubric"))
         if row["body"] is None:
             raise LakeError(lake.name, f"no rubric {row['rubric_id']} {row['rubric_version']}", "the run's rubric")
         rubric = rubric_from_body(row["body"])
-        own = _own_criteria(connection, run_id, rubric, chosen.criterion_ids)
-        criteria = _criteria_to_rate(rubric, chosen.criterion_ids)
-        if not own and not any(name != OVERALL for name in criteria):
+        own_criteria = _case_criteria(connection, run_id, rubric, options.criterion_ids)
+        criteria = _criteria_to_rate(rubric, options.criterion_ids)
+        if not own_criteria and not any(name != OVERALL for name in criteria):
             expected = "a criterion that people can judge better than code"
             raise InputError(
                 rubric.id, "only criteria that code decides", expected, "--criterion names one all the same"
             )
-        if chosen.has_pairs:
-            if chosen.baseline_run_id is not None:
-                read_published_run(connection, lake, chosen.baseline_run_id, query("published/run_with_rubric"))
-                own |= _own_criteria(connection, chosen.baseline_run_id, rubric, chosen.criterion_ids)
-            name = f"pairs.{chosen.baseline_run_id or run_id}"
-            tasks = choose_pairs(connection, run_id, chosen.baseline_run_id, chosen.most)
+        if options.has_pairs:
+            if options.baseline_run_id is not None:
+                read_published_run(connection, lake, options.baseline_run_id, query("published/run_with_rubric"))
+                own_criteria |= _case_criteria(connection, options.baseline_run_id, rubric, options.criterion_ids)
+            name = f"pairs.{options.baseline_run_id or run_id}"
+            tasks = choose_pairs(connection, run_id, options.baseline_run_id, options.most)
         else:
-            queue, next_ids = chosen.queue, chosen.next_ids
+            queue, next_ids = options.queue, options.next_ids
             outputs = choose_outputs(
                 connection,
                 run_id,
                 queue,
-                chosen.most,
+                options.most,
                 next_ids,
-                has_names=chosen.has_names,
-                criterion_ids={*criteria, *(name for of_output in own.values() for name in of_output)},
+                has_names=options.has_names,
+                criterion_ids={*criteria, *(name for of_output in own_criteria.values() for name in of_output)},
                 made_ids={*scales_of_rubric(rubric).counts.values()},
             )
             name, tasks = queue.value, _with_claims(connection, run_id, criteria, _tasks(connection, outputs))
-            if chosen.has_judge:
+            if options.has_judge:
                 name, tasks = f"{name}.{JUDGE_SHOWN}", _with_judge(connection, run_id, tasks)
-        if chosen.gold is not None:
-            settled = settled_ratings(connection, lake, run_id, rubric, chosen.gold)
-            tasks = with_gold(tasks, _gold_tasks(connection, settled, criteria, own), run_id)
-        tasks = _with_own(tasks, own, has_others=any(name != OVERALL for name in criteria) or chosen.has_pairs)
+        if options.gold is not None:
+            settled = settled_ratings(connection, lake, run_id, rubric, options.gold)
+            tasks = with_gold(tasks, _gold_tasks(connection, settled, criteria, own_criteria), run_id)
+        tasks = _with_case_criteria(
+            tasks, own_criteria, has_others=any(name != OVERALL for name in criteria) or options.has_pairs
+        )
     prepare_lake(lake)
     return run_id, row, name, tasks
 
 
-def _tasks(connection: duckdb.DuckDBPyConnection, chosen: Sequence[QueuedOutput]) -> tuple[Task, ...]:
-    """Outputs to rate, with the texts that a rater sees; without those that the lake no longer has."""
-    connection.register("chosen_outputs", pa.table({"output_id": [each.output_id for each in chosen]}))
-    texts = {each.pop("output_id"): each for each in map(dict, read_rows(connection, query("ratings/queue_texts")))}
-    for each in texts.values():
-        for name in ("audio", "steps"):  # sheets of an earlier gradebook lack them, and changed texts are rated again
-            if each[name] is None:
-                del each[name]
-    agreed = _agreed_steps(connection, chosen)
+def _tasks(connection: duckdb.DuckDBPyConnection, outputs: Sequence[QueuedOutput]) -> tuple[Task, ...]:
+    """Tasks with the texts that a rater sees; outputs that the lake no longer has are left out."""
+    connection.register("chosen_outputs", pa.table({"output_id": [output.output_id for output in outputs]}))
+    texts = {row.pop("output_id"): row for row in map(dict, read_rows(connection, query("ratings/queue_texts")))}
+    for text in texts.values():
+        # Sheets of an earlier gradebook lack them, and changed texts are rated again.
+        for name in ("audio", "steps", "files_changed"):
+            if text[name] is None:
+                del text[name]
+    agreed = _agreed_steps(connection, outputs)
     return tuple(
         Task(
-            each.output_id,
-            each.selection,
-            each.inclusion_rate,
-            {**texts[each.output_id], "opinions": each.opinions, **agreed.get(each.output_id, {})},
+            output.output_id,
+            output.selection,
+            output.inclusion_rate,
+            {**texts[output.output_id], "opinions": output.opinions, **agreed.get(output.output_id, {})},
         )
-        for each in chosen
-        if each.output_id in texts
+        for output in outputs
+        if output.output_id in texts
     )
 
 
@@ -325,107 +400,114 @@ def _with_claims(
     tasks: Sequence[Task],
 ) -> tuple[Task, ...]:
     """Tasks with the claims that the run found in their texts, of the criteria to rate."""
-    found = claims_to_rate(connection, run_id, {task.output_id: task.texts for task in tasks})
-    of_task = (
-        (task, {name: each for name, each in found.get(task.output_id, {}).items() if name in criteria})
+    claims_by_output = claims_to_rate(connection, run_id, {task.output_id: task.texts for task in tasks})
+    tasks_with_claims = (
+        (task, {name: claims for name, claims in claims_by_output.get(task.output_id, {}).items() if name in criteria})
         for task in tasks
     )
-    return tuple(replace(task, texts={**task.texts, "claims": claims}) if claims else task for task, claims in of_task)
+    return tuple(
+        replace(task, texts={**task.texts, "claims": claims}) if claims else task for task, claims in tasks_with_claims
+    )
 
 
 def _with_judge(connection: duckdb.DuckDBPyConnection, run_id: str, tasks: Sequence[Task]) -> tuple[Task, ...]:
-    """Tasks with what the judge said of them, by criterion, and a selection that says so."""
+    """Tasks with the judge's verdicts by criterion, under the selection `JUDGE_SHOWN`."""
     connection.register("chosen_outputs", pa.table({"output_id": [task.output_id for task in tasks]}))
-    said: dict[str, dict[str, Row]] = {}
+    judged: dict[str, dict[str, Row]] = {}
     for row in map(dict, read_rows(connection, query("ratings/judged_levels"), run_id=run_id)):
-        said.setdefault(row.pop("output_id"), {})[row.pop("criterion_id")] = row
+        judged.setdefault(row.pop("output_id"), {})[row.pop("criterion_id")] = row
     return tuple(
         replace(
             task,
             selection=JUDGE_SHOWN,
             inclusion_rate=None,
-            texts={**task.texts, "judged": said.get(task.output_id, {})},
+            texts={**task.texts, "judged": judged.get(task.output_id, {})},
         )
         for task in tasks
     )
 
 
 def _agreed_steps(
-    connection: duckdb.DuckDBPyConnection, chosen: Sequence[QueuedOutput]
+    connection: duckdb.DuckDBPyConnection, outputs: Sequence[QueuedOutput]
 ) -> dict[str, dict[str, dict[str, list[Any]]]]:
-    """By output, `agreed`: marks of the steps that a lead need not decide, by criterion, as `StepMark`; only where
-    other steps are in dispute.
-    """
-    disputed = {each.output_id: each.opinions for each in chosen if any("." in name for name in each.opinions)}
+    """Marks of undisputed steps, of outputs with disputed ones: by output, `agreed`: by criterion, as `StepMark`."""
+    disputed = {output.output_id: output.opinions for output in outputs if any("." in name for name in output.opinions)}
     if not disputed:
         return {}
     connection.register("chosen_outputs", pa.table({"output_id": list(disputed)}))
-    found: dict[str, dict[str, dict[str, list[Any]]]] = {}
+    agreed: dict[str, dict[str, dict[str, list[Any]]]] = {}
     for row in read_rows(connection, query("ratings/agreed_steps")):
         output_id, criterion_id, step = row["output_id"], row["criterion_id"], row["step_index"]
         is_open = step_name(criterion_id, step) in disputed[output_id]
         if not is_open and row["label"] is not None:
-            of_output = found.setdefault(output_id, {"agreed": {}})["agreed"]
-            named = (row[name] for name in ("label", "score", "error_type", "error_subtype", "severity", "rationale"))
-            of_output.setdefault(criterion_id, []).append([str(step), *named])
-    return found
+            by_criterion = agreed.setdefault(output_id, {"agreed": {}})["agreed"]
+            mark = (row[name] for name in ("label", "score", "error_type", "error_subtype", "severity", "rationale"))
+            by_criterion.setdefault(criterion_id, []).append([str(step), *mark])
+    return agreed
 
 
 def _gold_tasks(
     connection: duckdb.DuckDBPyConnection,
     settled: Settled,
     criteria: Mapping[str, Criterion | Overall],
-    own: Mapping[str, Mapping[str, str]],
+    own_criteria: Mapping[str, Mapping[str, str]],
 ) -> list[Task]:
-    """The outputs on which something is settled about a criterion of the sheet."""
-    known = {
-        output: {name: each for name, each in of.items() if name in criteria or name in own.get(output, {})}
-        for output, of in settled.items()
+    """Outputs with a settled level on a criterion of the sheet."""
+    gold_levels = {
+        output: {
+            name: level for name, level in levels.items() if name in criteria or name in own_criteria.get(output, {})
+        }
+        for output, levels in settled.items()
     }
-    tasks = _tasks(connection, [QueuedOutput(output, GOLD, None) for output, of in known.items() if of])
-    return [replace(each, texts={**each.texts, "gold": known[each.output_id]}) for each in tasks]
+    tasks = _tasks(connection, [QueuedOutput(output, GOLD, None) for output, levels in gold_levels.items() if levels])
+    return [replace(task, texts={**task.texts, "gold": gold_levels[task.output_id]}) for task in tasks]
 
 
 def _criteria_to_rate(rubric: Rubric, criterion_ids: Sequence[str]) -> dict[str, Criterion | Overall]:
-    """Criteria of the rubric that are named or, by default, that no code decides; and its overall row."""
-    chosen = criterion_ids or [each.id for each in rubric.criteria if each.method.type not in BY_CODE]
-    found: dict[str, Criterion | Overall] = {each.id: each for each in rubric.criteria if each.id in chosen}
-    return found | ({OVERALL: rubric.overall} if rubric.overall else {})
+    """Named criteria of the rubric or, by default, those that no code decides; and its overall row."""
+    ids = criterion_ids or [criterion.id for criterion in rubric.criteria if not criterion.method.is_by_code]
+    criteria: dict[str, Criterion | Overall] = {
+        criterion.id: criterion for criterion in rubric.criteria if criterion.id in ids
+    }
+    return criteria | ({OVERALL: rubric.overall} if rubric.overall else {})
 
 
-def _own_criteria(
+def _case_criteria(
     connection: duckdb.DuckDBPyConnection, run_id: str, rubric: Rubric, criterion_ids: Sequence[str]
 ) -> dict[str, dict[str, str]]:
-    """Criteria that rows of the run bring along, as JSON, by output and id.
+    """Per-case criteria of the run, as JSON, by output and id: those named by criterion_ids.
 
-    Those that are named or, by default, that no code decides. Raises `InputError` for a name that neither the rubric
-    nor a row has.
+    By default those that no code decides. Raises `InputError` for a name that neither the rubric nor a row has.
     """
     rows = read_rows(connection, query("ratings/own_criteria"), run_id=run_id)
-    known = dict.fromkeys([*(each.id for each in rubric.criteria), *(row["criterion_id"] for row in rows)])
-    if unknown := next((each for each in criterion_ids if each not in known), None):
-        raise InputError("--criterion", f"{unknown!r}", f"one of {', '.join([*known][:MOST_NAMES])}")
-    own: dict[str, dict[str, str]] = {}
+    known_ids = dict.fromkeys(
+        [*(criterion.id for criterion in rubric.criteria), *(row["criterion_id"] for row in rows)]
+    )
+    if unknown := next((criterion_id for criterion_id in criterion_ids if criterion_id not in known_ids), None):
+        raise InputError("--criterion", f"{unknown!r}", f"one of {', '.join([*known_ids][:MOST_NAMES])}")
+    own_criteria: dict[str, dict[str, str]] = {}
     for row in rows:
         if row["criterion_id"] in criterion_ids if criterion_ids else row["method"] not in BY_CODE:
-            own.setdefault(row["output_id"], {})[row["criterion_id"]] = row["body"]
-    return own
+            own_criteria.setdefault(row["output_id"], {})[row["criterion_id"]] = row["body"]
+    return own_criteria
 
 
-def _with_own(tasks: Sequence[Task], own: Mapping[str, Mapping[str, str]], *, has_others: bool) -> tuple[Task, ...]:
-    """Tasks with the criteria that their rows bring along: of a pair those of both outputs with one text.
+def _with_case_criteria(
+    tasks: Sequence[Task], own_criteria: Mapping[str, Mapping[str, str]], *, has_others: bool
+) -> tuple[Task, ...]:
+    """Tasks with their per-case criteria: of a pair, those that both outputs have with the same text.
 
-    has_others: whether the rubric has criteria to rate; if not, tasks without own ones are left out.
+    has_others: whether the rubric has criteria to rate; if not, tasks without per-case criteria are left out.
     """
-    found = []
+    tasks_to_rate = []
     for task in tasks:
-        first, *others = (own.get(output_id, {}) for output_id in task.output_id.split())
-        of_task = [body for name, body in first.items() if all(each.get(name) == body for each in others)]
-        if of_task:
-            found.append(replace(task, texts={**task.texts, "criteria": of_task}))
+        first, *others = (own_criteria.get(output_id, {}) for output_id in task.output_id.split())
+        bodies = [body for name, body in first.items() if all(other.get(name) == body for other in others)]
+        if bodies:
+            tasks_to_rate.append(replace(task, texts={**task.texts, "criteria": bodies}))
         elif has_others:
-            found.append(task)
-    return tuple(found)
+            tasks_to_rate.append(task)
+    return tuple(tasks_to_rate)
 
 
 def _is_decision(mark: Row) -> bool:
@@ -441,17 +523,17 @@ def _is_claim(mark: Row) -> bool:
 
 
 def _is_plain(mark: Row) -> bool:
-    """Whether it is the rating of a criterion."""
+    """Whether the mark rates a whole criterion."""
     return not (_is_decision(mark) or _is_step(mark) or _is_claim(mark))
 
 
-def _parts_table(marks: list[Row], level: str, source: str, schema: pa.Schema) -> pa.Table:
-    """Marks of steps or claims as the schema. level: its column for the chosen level's id."""
+def _marks_table(marks: list[Row], level: str, source: str, schema: pa.Schema) -> pa.Table:
+    """Marks of steps or claims as a schema. level: the schema's column for the chosen level's id."""
     rows = []
     for mark in marks:
-        named = {level: mark["level_id"], "rationale": mark["notes"], "source": source}
+        columns = {level: mark["level_id"], "rationale": mark["notes"], "source": source}
         rated_at = datetime.fromisoformat(mark["rated_at"])
-        rows.append({**mark, **named, **orjson.loads(mark["details"]), "rated_at": rated_at})
+        rows.append({**mark, **columns, **orjson.loads(mark["details"]), "rated_at": rated_at})
     return pa.Table.from_pylist(rows, schema=schema)
 
 
@@ -461,8 +543,8 @@ def _ratings_table(marks: list[Row], source: str) -> pa.Table:
     for line, mark in enumerate(marks):
         gold = orjson.loads(mark["gold"] or "{}").get(mark["criterion_id"], {})
         evidence = orjson.loads(mark["details"]).get("evidence")
-        known = {"source": source, "line": line, "gold_score": gold.get("score"), "evidence": evidence}
-        rows.append({**mark, **known, "rated_at": datetime.fromisoformat(mark["rated_at"])})
+        columns = {"source": source, "line": line, "gold_score": gold.get("score"), "evidence": evidence}
+        rows.append({**mark, **columns, "rated_at": datetime.fromisoformat(mark["rated_at"])})
     return pa.Table.from_pylist(rows, schema=_RATINGS_SCHEMA)
 
 
@@ -472,8 +554,8 @@ def _decisions_table(marks: list[Row], run_id: str, schema: pa.Schema) -> pa.Tab
         details = orjson.loads(mark["details"])
         details.pop("evidence", None)
         needs_update = details.pop("needs_rubric_update", None) is not None
-        named = {"run_id": run_id, "adjudicator": mark["rater"], "needs_rubric_update": needs_update}
+        columns = {"run_id": run_id, "adjudicator": mark["rater"], "needs_rubric_update": needs_update}
         if "step" in details:
-            named |= {"step_index": int(details["step"]), "label": mark["level_id"]}
-        rows.append({**mark, **details, **named, "decided_at": datetime.fromisoformat(mark["rated_at"])})
+            columns |= {"step_index": int(details["step"]), "label": mark["level_id"]}
+        rows.append({**mark, **details, **columns, "decided_at": datetime.fromisoformat(mark["rated_at"])})
     return pa.Table.from_pylist(rows, schema=schema)

@@ -1,4 +1,4 @@
-"""Rating session on disk: outputs to rate, who rates which, and ratings on their way to the lake.
+"""Rating session on disk: outputs to rate, sheets of raters, and ratings that are not in the lake yet.
 
 One SQLite file for each run and queue. A rating is on disk before it is acknowledged, and moves to the table `ratings`
 later, many in one transaction.
@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.system.transactions import transaction
+from gradebook.tasks.system.sqlite import transaction
 
 LEASE_S = 30 * 60.0  # an output opened by a rater is reserved for this long
 GOLD = "gold"  # selection of outputs that every rater gets
@@ -74,9 +74,9 @@ limit 1
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Output to rate, or pair of outputs, whose output_id are both, with a space between.
+    """Output to rate, or pair of outputs. output_id: of a pair both ids, with a space between.
 
-    texts: as in the table `outputs`, the opinions that a lead decides on, and of a gold output what is settled, by
+    texts: as in the table `outputs`, the opinions that a lead decides on, and of a gold output the settled levels by
     criterion.
     """
 
@@ -139,7 +139,7 @@ class RatingStore:
         self._database = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
         self._database.row_factory = sqlite3.Row
         try:
-            # Locked for itself, the log needs no shared memory and works on network folders too.
+            # With exclusive locking, the log needs no shared memory and works on network folders too.
             self._database.execute("pragma locking_mode = exclusive")
             self._database.execute("pragma journal_mode = wal")
             self._database.execute("pragma synchronous = full")
@@ -147,10 +147,10 @@ class RatingStore:
             self._add_missing_columns()
         except sqlite3.Error as error:
             self._database.close()
-            found = (
+            what = (
                 "another process that serves it" if "locked" in str(error) else f"a file that can't be used ({error})"
             )
-            raise InputError(str(path), found, "a rating session of this process alone") from error
+            raise InputError(str(path), what, "a rating session of this process alone") from error
 
     def close(self) -> None:
         self._database.close()
@@ -161,8 +161,9 @@ class RatingStore:
             self._database.execute("alter table marks add column spent_s real")
 
     def set_tasks(self, tasks: Sequence[Task]) -> None:
-        """Make these the queue. Outputs that somebody was given keep their place; those that nobody was given and that
-        are not among the new ones go. An output whose texts changed, which opinions in dispute do, is rated again.
+        """Replace the queue. Outputs with a sheet keep their position; others that are not in `tasks` are removed.
+
+        An output whose texts changed, opinions in dispute included, is rated again.
         """
         rows = [
             {**asdict(task), "texts": orjson.dumps(task.texts, option=orjson.OPT_SORT_KEYS).decode()} for task in tasks
@@ -198,7 +199,7 @@ class RatingStore:
             return self._read(row["position"], rater)
 
     def sheet(self, position: int, rater: str) -> Sheet | None:
-        """A sheet that the rater has been given; None for any other."""
+        """Sheet of a rater at a position; None if the rater has none there."""
         with self._transaction():
             return self._read(position, rater)
 
@@ -206,11 +207,11 @@ class RatingStore:
         """The rater's last finished sheet before a position, in the order of the queue; None at the first one."""
         select = "select max(position) from sheets where rater = ? and state <> 'open' and position < coalesce(?, 9e18)"
         with self._transaction():
-            (found,) = self._database.execute(select, [rater, position]).fetchone()
-        return None if found is None else int(found)
+            (last_position,) = self._database.execute(select, [rater, position]).fetchone()
+        return None if last_position is None else int(last_position)
 
     def save_draft(self, position: int, rater: str, content: Mapping[str, str], now: float) -> bool:
-        """Store an unfinished sheet and renew its lease; False if it is finished or was not given to the rater."""
+        """Store an unfinished sheet and renew its lease; False if it is finished or not the rater's."""
         with self._transaction():
             changed = self._database.execute(
                 "update sheets set content = ?, leased_until = ? where position = ? and rater = ? and state = 'open'",
@@ -219,7 +220,7 @@ class RatingStore:
             return changed.rowcount > 0
 
     def skip(self, position: int, rater: str) -> None:
-        """Take an unfinished sheet from its rater, who does not get it again; another rater does."""
+        """Withdraw an unfinished sheet from its rater for good; another rater gets the output."""
         with self._transaction():
             self._database.execute(
                 "update sheets set state = 'skipped' where position = ? and rater = ? and state = 'open'",
@@ -264,12 +265,12 @@ class RatingStore:
 
     def progress(self, rater: str, now: float) -> Progress:
         """Progress of a rater."""
-        done = "select count(*), avg(nullif(spent_s, 0)) from sheets where rater = ? and state = 'submitted'"
-        left = f"select count(*) from ({_NEXT.replace('limit 1', '')})"
+        submitted = "select count(*), avg(nullif(spent_s, 0)) from sheets where rater = ? and state = 'submitted'"
+        available = f"select count(*) from ({_NEXT.replace('limit 1', '')})"
         with self._transaction():
-            done_count, pace_s = self._database.execute(done, [rater]).fetchone()
+            done_count, pace_s = self._database.execute(submitted, [rater]).fetchone()
             values = {"rater": rater, "now": now, "overlap": self._overlap}
-            (left_count,) = self._database.execute(left, values).fetchone()
+            (left_count,) = self._database.execute(available, values).fetchone()
         return Progress(done_count, left_count, pace_s)
 
     def open_marks(self) -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ MATCHED_SCHEMA = pa.schema(
 )
 NOT_RATED = "not_rated"
 UNMATCHED_COUNT = b"unmatched_count"  # key in the metadata of the run's Parquet file
-LAKE_VERSION = b"lake_version"  # key there too: the version whose ratings the run took
+LAKE_VERSION = b"lake_version"  # key there too: the version whose ratings the run uses
 
 
 def match_ratings(
@@ -43,13 +43,14 @@ def match_ratings(
 ) -> int:
     """Write the run's ratings as `MATCHED_SCHEMA`, by output, from the file and from the lake.
 
-    Of the lake those that were given under the texts of the run's criteria; the folder has the per-case criteria. lake:
-    None if there is none yet. Returns the number of ratings of the file that match no output. Ratings written by an
-    interrupted command of the same run are left unchanged, so that all verdicts of the run use the same ratings.
+    Ratings of the lake count if they were given under the texts of the run's criteria; the folder has the per-case
+    criteria. lake: None if there is none yet. Returns the number of the file's ratings without an output. Ratings
+    written by an interrupted command of the same run are left unchanged, so that all verdicts of the run use the same
+    ratings.
 
     Raises `RatingsError` for a rating that matches several outputs.
     """
-    unmatched_count = kept_count(folder.ratings_file)
+    unmatched_count = stored_unmatched_count(folder.ratings_file)
     if unmatched_count is not None:
         return unmatched_count
     with connect(lake, read_only=True) if lake else _no_ratings() as connection:
@@ -57,9 +58,9 @@ def match_ratings(
         connection.register("file_ratings", ratings if ratings is not None else SLOT_SCHEMA.empty_table())
         make_table(connection, "ratings/file_matches")
         refuse_ambiguous(connection)
-        own = [str(file) for file in case_criteria_files(folder)]
-        of_cases = f"read_parquet({file_list(own)})" if own else None
-        add_questions(connection, rubric, of_cases, "ratings", "adjudications")
+        case_files = [str(file) for file in case_criteria_files(folder)]
+        case_criteria = f"read_parquet({file_list(case_files)})" if case_files else None
+        add_questions(connection, rubric, case_criteria, "ratings", "adjudications")
         matched = connection.execute(query("ratings/matched_ratings")).to_arrow_table()
         unmatched = connection.execute("select count(*) from file_matches where output_id is null").fetchone()
         unmatched_count = int(unmatched[0]) if unmatched else 0
@@ -70,7 +71,7 @@ def match_ratings(
 
 
 def score_ratings(run_id: str, criterion: Criterion, shard: pa.Table, ratings_file: Path) -> pa.Table:
-    """As `score_all_ratings`, of one criterion on the outputs of a shard."""
+    """Scores of `score_all_ratings`, for one criterion on the outputs of a shard."""
     return score_all_ratings(run_id, [(criterion, shard.column("output_id"))], ratings_file)
 
 
@@ -84,34 +85,36 @@ def score_all_ratings(
     rater; within each source the latest `rated_at`, then the later line wins. None counts if that one retracts the
     rating. Levels have the score of the current criterion, whatever they were worth when stored.
     """
-    places = pa.array(np.repeat(np.arange(len(rated)), [len(output_ids) for _, output_ids in rated]))
+    indexes = pa.array(np.repeat(np.arange(len(rated)), [len(output_ids) for _, output_ids in rated]))
     chunks = [chunk for _, ids in rated for chunk in (ids.chunks if isinstance(ids, pa.ChunkedArray) else [ids])]
     output_ids = pa.chunked_array(chunks, pa.string()).combine_chunks()
-    criterion_ids = pa.array([criterion.id for criterion, _ in rated], pa.string()).take(places)
-    methods = pa.array([criterion.method.type for criterion, _ in rated], pa.string()).take(places)
-    scales = [(place, level) for place, (criterion, _) in enumerate(rated) for level in criterion.ranked_levels]
+    criterion_ids = pa.array([criterion.id for criterion, _ in rated], pa.string()).take(indexes)
+    methods = pa.array([criterion.method.type for criterion, _ in rated], pa.string()).take(indexes)
+    scales = [(index, level) for index, (criterion, _) in enumerate(rated) for level in criterion.ranked_levels]
     levels = {
-        "place": pa.array([place for place, _ in scales], pa.int64()),
+        "place": pa.array([index for index, _ in scales], pa.int64()),
         "level_id": pa.array([level.id for _, level in scales], pa.string()),
         "score": pa.array([level.score for _, level in scales], pa.float64()),
     }
-    asked = {"line": pa.array(range(len(places)), pa.int64()), "place": places}
+    columns = {"line": pa.array(range(len(indexes)), pa.int64()), "place": indexes}
     with open_database() as connection:
-        connection.register("asked", pa.table(asked | {"output_id": output_ids, "criterion_id": criterion_ids}))
+        connection.register("asked", pa.table(columns | {"output_id": output_ids, "criterion_id": criterion_ids}))
         connection.register("levels", pa.table(levels))
-        given = {"ratings_files": [str(ratings_file)]}
-        found = connection.execute(query("ratings/rated_outputs"), given).to_arrow_table().combine_chunks()
-    scores = found.column("score")
+        parameters = {"ratings_files": [str(ratings_file)]}
+        rated_outputs_table = (
+            connection.execute(query("ratings/rated_outputs"), parameters).to_arrow_table().combine_chunks()
+        )
+    scores = rated_outputs_table.column("score")
     return verdict_rows(
         run_id,
         criterion_ids,
         methods,
         output_ids,
-        found.column("level_id"),
+        rated_outputs_table.column("level_id"),
         scores,
         reasons=pc.if_else(pc.is_null(scores), NOT_RATED, pa.scalar(None, pa.string())),
-        evidence=found.column("evidence"),
-        rationales=found.column("rationale"),
+        evidence=rated_outputs_table.column("evidence"),
+        rationales=rated_outputs_table.column("rationale"),
     )
 
 
@@ -124,11 +127,11 @@ def _no_ratings() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def ratings_version(ratings_file: Path) -> int | None:
-    """Lake version whose ratings the run took; None if the run has not matched its ratings yet."""
+    """Lake version whose ratings the run uses; None if the run has not matched its ratings yet."""
     return _stored_number(ratings_file, LAKE_VERSION)
 
 
-def kept_count(ratings_file: Path) -> int | None:
+def stored_unmatched_count(ratings_file: Path) -> int | None:
     """Stored count of unmatched ratings; None where the run has not matched its ratings yet."""
     return _stored_number(ratings_file, UNMATCHED_COUNT)
 

@@ -4,8 +4,10 @@ import asyncio
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,50 +15,44 @@ import orjson
 import pyarrow as pa
 
 from gradebook.rubrics.model.errors import UnfinishedError
-from gradebook.rubrics.model.methods import Sees
 from gradebook.rubrics.model.outputs import Output
 from gradebook.rubrics.model.rubric import Criterion, Rubric
-from gradebook.rubrics.prompts.prompt import Case, case_digest, request_key, view_of
-from gradebook.rubrics.prompts.token_probabilities import expected_score
+from gradebook.rubrics.prompts.distributions import VerdictRule, verdict_of
+from gradebook.rubrics.prompts.prompt import Case, View, audio_and_view, case_digest, request_key
 from gradebook.rubrics.prompts.trajectory import trajectory_of
 from gradebook.tasks.datasets.media import MediaFiles, audio_of
 from gradebook.tasks.judging.opinions.rows import (
     Answers,
     combined_verdicts,
-    escalated_places,
-    first_judge_unsure,
+    escalated_pairs,
+    find_escalated,
     opinion_rows,
-    place_keys,
+    pair_keys,
     rows_of,
 )
 from gradebook.tasks.judging.replies.batched_criteria import (
+    DecisionQuestions,
     PackedAnswers,
     PackedQuestion,
     asked_digest,
-    packing_of,
     packs_of,
+    typed_requests,
 )
 from gradebook.tasks.judging.replies.question import Answer, Question
-from gradebook.tasks.judging.session.session import JudgingSession
-from gradebook.tasks.judging.settings.panels import (
+from gradebook.tasks.judging.session.session import JudgingSession, Session
+from gradebook.tasks.judging.settings.judge import (
+    ALONE,
     FIRST,
     ONLY,
     THEN,
-    CascadeSettings,
     Judge,
     Opinion,
-    asked_as,
-    drawn_rows,
-    has_several,
-    style_of,
-    wanted_opinions,
 )
 from gradebook.tasks.lake.address import Lake
-from gradebook.tasks.rewards.computing import PLACE, Verdicts, verdicts_by_place
-from gradebook.tasks.rewards.rows import ReadOutput
-from gradebook.tasks.rewards.scored import Verdict
+from gradebook.tasks.methods.judge_shard import AnswerTable
+from gradebook.tasks.rewards.computing import NO_RUN, Verdicts, verdicts_by_index
+from gradebook.tasks.rewards.outputs import ReadOutput, Verdict
 from gradebook.tasks.rewards.sessions import JudgeSessions, OpenedSessions
-from gradebook.tasks.scoring.judge_shard import AnswerTable
 
 NOT_ASKED = "not_asked"
 _PLANNED_SCHEMA = pa.schema(
@@ -71,7 +67,8 @@ _PLANNED_SCHEMA = pa.schema(
         pa.field("cost_usd", pa.float64()),
     ]
 )
-Askables = list[Question | PackedQuestion]
+Several = PackedQuestion | DecisionQuestions
+Askables = list[Question | Several]
 
 
 @dataclass(slots=True)
@@ -105,7 +102,7 @@ class Batch:
         return tables
 
 
-_View = tuple[bool, Sees]  # whether a criterion's judge hears the row's sound, and what it is shown
+_View = tuple[bool, View]  # whether a criterion's judge hears the row's sound, and what it is shown
 
 
 def _cases(output: Output, views: Collection[_View]) -> dict[_View, tuple[Case, str]]:
@@ -116,8 +113,8 @@ def _cases(output: Output, views: Collection[_View]) -> dict[_View, tuple[Case, 
     if any(hears for hears, _ in views):
         files = MediaFiles((Path.cwd(),))
         by_sound[True] = files.hear(files.show(replace(case, audio=audio_of(output.metadata))))
-    seen = {(hears, sees): by_sound[hears].seen(sees) for hears, sees in views}
-    return {view: (each, case_digest(each)) for view, each in seen.items()}
+    seen = {(hears, view): by_sound[hears].seen(view) for hears, view in views}
+    return {view: (seen_case, case_digest(seen_case)) for view, seen_case in seen.items()}
 
 
 class Asking:
@@ -143,11 +140,11 @@ class Asking:
         self._rubric, self.judge, self._again = rubric, judge, again
         self._sessions = JudgeSessions(judge, budget_usd, lake, name, job)
         weakref.finalize(self, self._sessions.end)
-        self._opinions, self._has_several = wanted_opinions(judge), has_several(judge)
-        self._digests = {one: asked_as(judge, one).judge_digest for one in self._opinions}
-        self._styles = {one: style_of(judge, one) for one in self._opinions}
-        self._packings = {one: packing_of(asked_as(judge, one)) for one in self._opinions}
-        self._asked = {each.id: wanted_opinions(judge, each.id) for each in rubric.judged_criteria}
+        self._opinions, self._has_several = judge.votes(), judge.has_several_votes
+        self._digests = {opinion: judge.asked_as(opinion).judge_digest for opinion in self._opinions}
+        self._styles = {opinion: judge.style_of(opinion) for opinion in self._opinions}
+        self._packings = {opinion: judge.asked_as(opinion).packing_rule for opinion in self._opinions}
+        self._votes = {criterion.id: judge.votes(criterion.id) for criterion in rubric.judged_criteria}
 
     @property
     def run_id(self) -> str:
@@ -161,6 +158,17 @@ class Asking:
     def close(self) -> None:
         """Close the sessions and settle the replies; a later question opens them again."""
         self._sessions.close()
+
+    @contextmanager
+    def opened(self) -> Iterator[tuple[Session, ...]]:
+        """Open sessions of the judge's members, for questions of other kinds. Raises `UnfinishedError`."""
+        opening = self._sessions.opening()
+        sessions = opening.result().sessions
+        try:
+            yield sessions
+        except UnfinishedError:
+            self._sessions.abandon(opening)
+            raise
 
     # -------- asking
     def start(self, outputs: Sequence[ReadOutput]) -> Batch:
@@ -177,14 +185,14 @@ class Asking:
             if (error := opened.exception()) is not None:
                 batch.done.set_exception(error)
                 return
-            asked = opened.result().thread.submit(self._ask(opened.result(), batch))
-            asked.add_done_callback(partial(self._finish, opening, batch))
+            asking = opened.result().thread.submit(self._ask(opened.result(), batch))
+            asking.add_done_callback(partial(self._finish, opening, batch))
 
         opening.add_done_callback(begin)
         return batch
 
-    def _finish(self, opening: Future[OpenedSessions], batch: Batch, asked: Future[None]) -> None:
-        error = UnfinishedError("the judging was interrupted") if asked.cancelled() else asked.exception()
+    def _finish(self, opening: Future[OpenedSessions], batch: Batch, asking: Future[None]) -> None:
+        error = UnfinishedError("the judging was interrupted") if asking.cancelled() else asking.exception()
         if error is None:
             batch.done.set_result(None)
             return
@@ -192,11 +200,11 @@ class Asking:
         batch.done.set_exception(error)
 
     async def _ask(self, opened: OpenedSessions, batch: Batch) -> None:
-        if not isinstance(self.judge, CascadeSettings):
+        if self.judge.when is None:
             await asyncio.gather(*(self._ask_member(opened, batch, index) for index in batch.questions))
             return
         await self._ask_member(opened, batch, FIRST)
-        chosen = escalated_places(self.judge, batch.planned, batch.tables())
+        chosen = escalated_pairs(self.judge.when, batch.planned, batch.tables(), self._rubric.judged_criteria)
         await self._ask_member(opened, batch, THEN, chosen)
 
     async def _ask_member(
@@ -204,31 +212,33 @@ class Asking:
     ) -> None:
         session, style = opened.sessions[index], self._styles[Opinion(index)]
         questions = [
-            each for each in batch.questions.get(index, ()) if chosen is None or not chosen.isdisjoint(_places(each))
+            question
+            for question in batch.questions.get(index, ())
+            if chosen is None or not chosen.isdisjoint(_output_criteria(question))
         ]
 
-        def keep(came: Any) -> None:
-            for answer in came.answers if isinstance(came, PackedAnswers) else (came,):
+        def keep(reply: Any) -> None:
+            for answer in reply.answers if isinstance(reply, PackedAnswers) else (reply,):
                 question = answer.question
                 batch.answers[Opinion(index, question.replicate, question.style != style)].append(answer)
 
         if not questions:
             return
         if not isinstance(session, JudgingSession):
-            session.ask([each for each in questions if isinstance(each, Question)], keep)
+            session.ask([question for question in questions if isinstance(question, Question)], keep)
             return
         if self._sessions.lake is not None:
-            await opened.leasing[index].lease({key for each in questions for key in _keys(each)})
+            await opened.leasing[index].lease({key for question in questions for key in _request_keys(question)})
         await session.ask_here(questions, keep)
 
     # -------- questions
     def _batch(self, outputs: Sequence[ReadOutput]) -> Batch:
         planned: dict[str, list[Any]] = {name: [] for name in _PLANNED_SCHEMA.names[:6]}
         questions: dict[int, Askables] = {}
-        for each in {one.output_id: one for one in outputs}.values():
-            for opinion, question in self.questions(each):
-                for part in _parts(question) if self._has_several else ():
-                    values = (part.output_id, part.criterion_id, part.request_key, *_opinion_values(opinion))
+        for output in {output.output_id: output for output in outputs}.values():
+            for opinion, question in self.questions(output):
+                for single in _single_questions(question) if self._has_several else ():
+                    values = (single.output_id, single.criterion_id, single.request_key, *_opinion_values(opinion))
                     for name, value in zip(planned, values, strict=True):
                         planned[name].append(value)
                 questions.setdefault(opinion.judge_index, []).append(question)
@@ -237,41 +247,50 @@ class Asking:
         table = pa.table(planned | nothing, _PLANNED_SCHEMA) if count else _PLANNED_SCHEMA.empty_table()
         return Batch(outputs, table, questions, {opinion: [] for opinion in self._opinions})
 
-    def questions(self, read: ReadOutput) -> Iterator[tuple[Opinion, Question | PackedQuestion]]:
+    def questions(self, row: ReadOutput) -> Iterator[tuple[Opinion, Question | Several]]:
         """Votes wanted on an output: of the rubric's criteria, batched where the judge batches, and of its own."""
-        own = [each for each in read.own if each.method.type == "judge"]
-        cases = _cases(read.output, {*map(view_of, (*self._rubric.judged_criteria, *own))})
+        own_judged = [criterion for criterion in row.own if criterion.method.type == "judge"]
+        cases = _cases(row.output, {*map(audio_and_view, (*self._rubric.judged_criteria, *own_judged))})
         for opinion in self._opinions:
-            if not drawn_rows(self.judge, opinion, [read.output_id], [0]):
+            if not self.judge.drawn_rows(opinion, [row.output_id], [0]):
                 continue
-            ask = partial(self._question, read, cases, opinion)
-            batchable = [each for each in self._rubric.judged_criteria if opinion in self._asked[each.id]]
+            ask = partial(self._question, row, cases, opinion)
+            batchable = [
+                criterion for criterion in self._rubric.judged_criteria if opinion in self._votes[criterion.id]
+            ]
             packing = self._packings[opinion]
-            for pack in packs_of(batchable, packing):
-                asked = tuple(ask(each, pack) for each in pack)
-                yield from ((opinion, each) for each in (asked if packing == 1 else (PackedQuestion(asked),)))
-            for each in own:
-                if opinion in wanted_opinions(self.judge, each.id):
-                    one = ask(each, [each])
-                    yield opinion, one if packing == 1 else PackedQuestion((one,))
+            packs = [tuple(ask(criterion, pack) for criterion in pack) for pack in packs_of(batchable, packing)]
+            alone = [
+                (ask(criterion, [criterion]),) for criterion in own_judged if opinion in self.judge.votes(criterion.id)
+            ]
+            model = self.judge.asked_as(opinion).as_model
+            if model is not None and model.is_decision:
+                groups = [*packs, tuple(chain.from_iterable(alone))] if not packing.is_whole else [*packs, *alone]
+                for pack in filter(None, groups):
+                    yield from ((opinion, request) for request in typed_requests(pack, model))
+            else:
+                for group in (*packs, *alone):
+                    yield from (
+                        (opinion, request) for request in (group if packing == ALONE else (PackedQuestion(group),))
+                    )
 
     def _question(
         self,
-        read: ReadOutput,
+        row: ReadOutput,
         cases: Mapping[_View, tuple[Case, str]],
         opinion: Opinion,
         criterion: Criterion,
         pack: Sequence[Criterion],
     ) -> Question:
         """Question to a judge. cases: with their digests, by what the criterion hears and sees."""
-        case, digest = cases[view_of(criterion)]
-        asked = asked_digest(criterion, pack, is_packed=self._packings[opinion] > 1)
-        output = read.output
+        case, digest = cases[audio_and_view(criterion)]
+        criteria_digest = asked_digest(criterion, pack, self._packings[opinion])
+        output = row.output
         return Question(
-            read.output_id,
+            row.output_id,
             criterion,
             case,
-            request_key(self._digests[opinion], asked, f"{digest}{self._again}", opinion.replicate),
+            request_key(self._digests[opinion], criteria_digest, f"{digest}{self._again}", opinion.replicate),
             opinion.replicate,
             output.case_id,
             output.model,
@@ -283,84 +302,90 @@ class Asking:
     # -------- verdicts
     def verdicts(self, batch: Batch, missing: str) -> Verdicts:
         """Verdicts on the judged criteria of a batch. missing: reason of those without an answer."""
-        found = self._combined(batch) if self._has_several else self._by_one_vote(batch)
-        return {place: _with_reason(verdict, missing) for place, verdict in found.items()}
+        verdicts = self._combined(batch) if self._has_several else self._by_one_vote(batch)
+        return {position: _with_reason(verdict, missing) for position, verdict in verdicts.items()}
 
     def _by_one_vote(self, batch: Batch) -> Verdicts:
         """Verdicts of a judge with one vote on each criterion, without tables: most calls have few outputs."""
-        answers = {(one.question.output_id, one.question.criterion.id): one for one in list(batch.answers[ONLY])}
+        rule = self.judge.verdict_rule_of(ONLY)
+        answers = {
+            (answer.question.output_id, answer.question.criterion.id): answer for answer in list(batch.answers[ONLY])
+        }
         return {
-            (place, criterion.id): _verdict(criterion, answers.get((read.output_id, criterion.id)))
-            for place, read in enumerate(batch.outputs)
-            for criterion in judged_criteria(self._rubric, read)
+            (index, criterion.id): _verdict(criterion, answers.get((row.output_id, criterion.id)), rule)
+            for index, row in enumerate(batch.outputs)
+            for criterion in judged_criteria(self._rubric, row)
         }
 
     def _combined(self, batch: Batch) -> Verdicts:
         """Verdicts combined from several votes."""
         answers, verdicts = batch.tables(), Verdicts()
-        asked: dict[str, list[tuple[int, Criterion]]] = {}
-        for place, each in enumerate(batch.outputs):
-            for criterion in judged_criteria(self._rubric, each):
-                asked.setdefault(criterion.id, []).append((place, criterion))
-        for wanted in asked.values():
-            for criterion, places in _by_criterion(wanted):
-                ids = pa.chunked_array([pa.array([batch.outputs[place].output_id for place in places])])
+        wanted_by_id: dict[str, list[tuple[int, Criterion]]] = {}
+        for index, output in enumerate(batch.outputs):
+            for criterion in judged_criteria(self._rubric, output):
+                wanted_by_id.setdefault(criterion.id, []).append((index, criterion))
+        for wanted in wanted_by_id.values():
+            for criterion, indices in _by_criterion(wanted):
+                ids = pa.chunked_array([pa.array([batch.outputs[index].output_id for index in indices])])
                 table = self._verdict_table(criterion, ids, batch.planned, answers)
-                by_row = verdicts_by_place(table.set_column(1, "output_id", pa.array(map(str, range(len(places))))))
-                verdicts |= {(places[row], name): verdict for (row, name), verdict in by_row.items()}
+                by_row = verdicts_by_index(table.set_column(1, "output_id", pa.array(map(str, range(len(indices))))))
+                verdicts |= {(indices[row], name): verdict for (row, name), verdict in by_row.items()}
         return verdicts
 
     def _verdict_table(
         self, criterion: Criterion, ids: pa.ChunkedArray, planned: pa.Table, answers: Answers
     ) -> pa.Table:
-        keys = place_keys(ids, pa.repeat(criterion.id, len(ids)))
-        nothing = pa.repeat(False, len(ids))
+        keys = pair_keys(ids, pa.repeat(criterion.id, len(ids)))
+        is_replayed = pa.repeat(False, len(ids))
         rows = {
             opinion: opinion_rows(keys, rows_of(planned, opinion), answers.get(opinion)).append_column(
-                "is_replayed", nothing
+                "is_replayed", is_replayed
             )
             for opinion in self._opinions
         }
-        is_unsure = first_judge_unsure(self.judge, rows) if isinstance(self.judge, CascadeSettings) else None
-        return combined_verdicts(PLACE, self.judge, criterion, ids, rows, is_unsure)[0]
+        escalated = None
+        if self.judge.when is not None:
+            escalated = find_escalated(self.judge.when, keys, rows, self._rubric.judged_criteria)
+        return combined_verdicts(NO_RUN, self.judge, criterion, ids, rows, escalated)[0]
 
 
-def _verdict(criterion: Criterion, answer: Answer | None) -> Verdict:
-    """Verdict of one vote: the score of its level, or the expected one under its distribution."""
+def _verdict(criterion: Criterion, answer: Answer | None, rule: VerdictRule) -> Verdict:
+    """Verdict of one vote: the score of its level, or by a rule that of its distribution."""
     if answer is None:
         return Verdict(None, None, NOT_ASKED, None)
-    score = next((each.score for each in criterion.ranked_levels if each.id == answer.level_id), None)
+    level_id = answer.level_id
+    score = next((level.score for level in criterion.ranked_levels if level.id == level_id), None)
     if answer.distribution:
-        score = expected_score(orjson.loads(answer.distribution), criterion)
-    return Verdict(score, answer.level_id, answer.reason, answer.evidence, answer.rationale)
+        level_id, score = verdict_of(orjson.loads(answer.distribution), criterion, rule)
+    return Verdict(score, level_id, answer.reason, answer.evidence, answer.rationale)
 
 
 def _opinion_values(opinion: Opinion) -> tuple[int, int, bool]:
     return opinion.judge_index, opinion.replicate, opinion.is_swapped
 
 
-def _parts(question: Question | PackedQuestion) -> Sequence[Question]:
-    return question.questions if isinstance(question, PackedQuestion) else (question,)
+def _single_questions(question: Question | Several) -> Sequence[Question]:
+    return (question,) if isinstance(question, Question) else question.questions
 
 
-def _keys(question: Question | PackedQuestion) -> Iterable[str]:
-    return question.part_keys if isinstance(question, PackedQuestion) else (question.request_key,)
+def _request_keys(question: Question | Several) -> Iterable[str]:
+    return (question.request_key,) if isinstance(question, Question) else question.part_keys
 
 
-def _places(question: Question | PackedQuestion) -> list[tuple[str, str]]:
-    return [(part.output_id, part.criterion_id) for part in _parts(question)]
+def _output_criteria(question: Question | Several) -> list[tuple[str, str]]:
+    return [(single.output_id, single.criterion_id) for single in _single_questions(question)]
 
 
 def _by_criterion(wanted: Sequence[tuple[int, Criterion]]) -> Iterator[tuple[Criterion, list[int]]]:
-    """Places of each criterion: rows may bring different ones under one id."""
-    found: list[tuple[Criterion, list[int]]] = []
-    for place, criterion in wanted:
-        same = next((places for one, places in found if one is criterion or one == criterion), None)
-        if same is None:
-            found.append((criterion, [place]))
+    """Output indices of each criterion: rows may have different criteria under one id."""
+    groups: list[tuple[Criterion, list[int]]] = []
+    for index, criterion in wanted:
+        indices_of_same = next((indices for known, indices in groups if known is criterion or known == criterion), None)
+        if indices_of_same is None:
+            groups.append((criterion, [index]))
         else:
-            same.append(place)
-    return iter(found)
+            indices_of_same.append(index)
+    return iter(groups)
 
 
 def _with_reason(verdict: Verdict, missing: str) -> Verdict:
@@ -370,12 +395,12 @@ def _with_reason(verdict: Verdict, missing: str) -> Verdict:
 def unjudged(rubric: Rubric, outputs: Sequence[ReadOutput], reason: str) -> Mapping[tuple[int, str], Verdict]:
     """Verdicts on the judged criteria where there is no judge."""
     return {
-        (place, criterion.id): Verdict(None, None, reason, None)
-        for place, each in enumerate(outputs)
-        for criterion in judged_criteria(rubric, each)
+        (index, criterion.id): Verdict(None, None, reason, None)
+        for index, output in enumerate(outputs)
+        for criterion in judged_criteria(rubric, output)
     }
 
 
-def judged_criteria(rubric: Rubric, read: ReadOutput) -> tuple[Criterion, ...]:
+def judged_criteria(rubric: Rubric, row: ReadOutput) -> tuple[Criterion, ...]:
     """Criteria of a rubric and of an output that a judge scores."""
-    return (*rubric.judged_criteria, *(own for own in read.own if own.method.type == "judge"))
+    return (*rubric.judged_criteria, *(criterion for criterion in row.own if criterion.method.type == "judge"))

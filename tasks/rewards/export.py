@@ -1,11 +1,11 @@
 """Rows of a published run for training, from its verdicts: nothing is scored again, and a missing reward is null.
 
-rewards       a row an output: reward, bounds, scores by criterion, weights, failed gates; or in a trainer's shape
-pairs         a row a pair of outputs of a case whose rewards differ by more than the judge's noise
-sft           a row an output worth imitating
-curriculum    a row a case: mean, spread over its outputs, weak criteria
-weak          a row a weak spot, with what to generate new prompts from
-judgments     a row a judge's level with its rationale, to train a judge
+rewards       one row per output: reward, bounds, scores by criterion, weights, failed gates; or in a trainer's shape
+pairs         one row per pair of outputs of a case whose rewards differ by more than the judge's noise
+sft           one row per output worth imitating
+curriculum    one row per case: mean, spread over its outputs, weak criteria
+weak          one row per weak spot, with what new prompts are generated from
+judgments     one row per level by a judge, with its rationale, to train a judge
 best          the best outputs of each case
 """
 
@@ -18,10 +18,10 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 from gradebook.rubrics.files.case_criteria import read_case_criterion
-from gradebook.rubrics.files.digest import rubric_from_body
+from gradebook.rubrics.files.versions import rubric_from_body
 from gradebook.rubrics.model.errors import InputError
-from gradebook.rubrics.model.rewards import Gates, Reward, RewardRule, rewarded_rubric
 from gradebook.rubrics.model.rubric import CaseCriterion, Rubric, effective_weights
+from gradebook.rubrics.model.scores import Gates, Reward, RewardRule, rewarded_rubric
 from gradebook.tasks.datasets.row_parser import read_messages
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
@@ -29,7 +29,7 @@ from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
 
 SHAPES = ("plain", "trl", "verl", "openrlhf")
-NOISE_SDS = 1.96  # of a difference: what judge noise alone exceeds in one pair of twenty
+NOISE_SDS = 1.96  # of a difference; judge noise alone exceeds it in one pair of twenty
 _EQUAL = 1e-9  # difference of rewards that are equal
 WEAK_SCORE = 0.5  # mean below which a criterion without a threshold is weak
 _RUBRIC = "select body from rubrics where rubric_id = $rubric_id and rubric_version = $rubric_version"
@@ -59,7 +59,7 @@ class RewardedRun:
 
     def cases(self) -> Iterator[tuple[str, list[Rewarded]]]:
         """Cases, each with its outputs."""
-        for case_id, outputs in groupby(self.outputs, key=lambda each: each.row["case_id"]):
+        for case_id, outputs in groupby(self.outputs, key=lambda output: output.row["case_id"]):
             yield case_id, list(outputs)
 
 
@@ -67,8 +67,8 @@ def read_rewards(lake: Lake, run_id: str, gates: Gates) -> RewardedRun:
     """Rewards of a published run. Raises `InputError` if it has none."""
     with connect_up_to_date(lake, is_pinned=True) as connection:
         run = read_published_run(connection, lake, run_id)
-        named = {name: run[name] for name in ("rubric_id", "rubric_version")}
-        bodies = read_rows(connection, _RUBRIC, **named)
+        version = {name: run[name] for name in ("rubric_id", "rubric_version")}
+        bodies = read_rows(connection, _RUBRIC, **version)
         rubric = rubric_from_body(bodies[0]["body"]) if bodies else Rubric(id="none", version="1.0.0", criteria=())
         rule = RewardRule(rubric, gates)
         rows = read_rows(connection, query("rewards/rewarded_outputs"), run_id=run_id)
@@ -78,9 +78,9 @@ def read_rewards(lake: Lake, run_id: str, gates: Gates) -> RewardedRun:
 
 def _rewarded(rule: RewardRule, row: Row) -> Rewarded:
     scores = dict(zip(row.pop("criterion_ids") or (), row.pop("scores") or (), strict=True))
-    own = tuple(read_case_criterion(body) for body in row.pop("own") or ())
-    row["own_weights"] = {each.id: _weight(each) for each in own if each.reward}
-    return Rewarded(row, scores, rule.reward(scores, own))
+    own_criteria = tuple(read_case_criterion(body) for body in row.pop("own") or ())
+    row["own_weights"] = {criterion.id: _weight(criterion) for criterion in own_criteria if criterion.reward}
+    return Rewarded(row, scores, rule.reward(scores, own_criteria))
 
 
 def _weight(criterion: CaseCriterion) -> float:
@@ -91,83 +91,83 @@ def _noise_sd(rubric: Rubric, variances: Mapping[str, float | None]) -> float | 
     """Standard deviation of one reward by the judge's noise, as if each verdict had one vote: at least the true one."""
     weights = effective_weights(rewarded_rubric(rubric))
     base = math.fsum(max(weight, 0.0) for weight in weights.values())
-    judged = [each.id for each in rubric.judged_criteria if weights.get(each.id)]
-    found = [variances.get(name) for name in judged]
-    if None in found:
+    judged = [criterion.id for criterion in rubric.judged_criteria if weights.get(criterion.id)]
+    noise = [variances.get(name) for name in judged]
+    if None in noise:
         return None
-    return math.sqrt(math.fsum((weights[n] / base) ** 2 * (v or 0.0) for n, v in zip(judged, found, strict=True)))
+    return math.sqrt(math.fsum((weights[n] / base) ** 2 * (v or 0.0) for n, v in zip(judged, noise, strict=True)))
 
 
 # -------- rewards
-def reward_rows(found: RewardedRun, shape: str) -> Iterator[Row]:
-    """A row an output in a shape of `SHAPES`."""
+def reward_rows(rewarded_run: RewardedRun, shape: str) -> Iterator[Row]:
+    """One row per output, in a shape of `SHAPES`."""
     if shape not in SHAPES:
         raise InputError("--shape", repr(shape), f"one of {', '.join(SHAPES)}")
-    weights = {each.id: each.own_weight for each in found.rubric.criteria if each.reward}
-    for place, each in enumerate(found.outputs):
-        yield _SHAPED[shape](found, place, each, weights)
+    weights = {criterion.id: criterion.own_weight for criterion in rewarded_run.rubric.criteria if criterion.reward}
+    for index, output in enumerate(rewarded_run.outputs):
+        yield _SHAPED[shape](rewarded_run, index, output, weights)
 
 
-def _plain(found: RewardedRun, _place: int, each: Rewarded, weights: Mapping[str, float]) -> Row:
-    row, run = each.row, found.run
+def _plain(rewarded_run: RewardedRun, _index: int, output: Rewarded, weights: Mapping[str, float]) -> Row:
+    row, run = output.row, rewarded_run.run
     return {
         **{name: row[name] for name in ("case_id", "output_id")},
         "group_id": _group(row),
         **{name: row[name] for name in ("model", "checkpoint", "sample_index")},
         "prompt": _prompt(row),
         "output": row["output"],
-        "reward": each.reward.value,
-        "reward_low": each.reward.low,
-        "reward_high": each.reward.high,
-        "rewards": each.scores,
+        "reward": output.reward.value,
+        "reward_low": output.reward.low,
+        "reward_high": output.reward.high,
+        "rewards": output.scores,
         "weights": dict(weights) | row["own_weights"],
-        "failed_gates": list(each.reward.failed_gates),
-        "gates": str(found.gates),
+        "failed_gates": list(output.reward.failed_gates),
+        "gates": str(rewarded_run.gates),
         **{name: run[name] for name in ("rubric_id", "rubric_version", "rubric_digest", "judge", "run_id")},
     }
 
 
-def _trl(_found: RewardedRun, _place: int, each: Rewarded, _weights: Mapping[str, float]) -> Row:
+def _trl(_run: RewardedRun, _index: int, rewarded: Rewarded, _weights: Mapping[str, float]) -> Row:
     """Columns of TRL's datasets: prompt and completion, in chat form where the prompt is."""
-    prompt = _prompt(each.row)
+    prompt = _prompt(rewarded.row)
     is_chat = isinstance(prompt, list)
-    output = each.row["output"]
+    output = rewarded.row["output"]
     completion = [{"role": "assistant", "content": output}] if is_chat else output
-    return {"prompt": prompt, "completion": completion, "reward": each.reward.value} | _identity(each)
+    return {"prompt": prompt, "completion": completion, "reward": rewarded.reward.value} | _identity(rewarded)
 
 
-def _verl(found: RewardedRun, place: int, each: Rewarded, _weights: Mapping[str, float]) -> Row:
-    """Columns of verl's data files; what it has no place for is in extra_info."""
-    prompt = _prompt(each.row)
+def _verl(rewarded_run: RewardedRun, index: int, rewarded: Rewarded, _weights: Mapping[str, float]) -> Row:
+    """Columns of verl's data files; other values are in extra_info."""
+    prompt = _prompt(rewarded.row)
     messages = prompt if isinstance(prompt, list) else [{"role": "user", "content": prompt or ""}]
-    extra = {"index": place, "output": each.row["output"], "reward": each.reward.value} | _identity(each)
+    extra = {"index": index, "output": rewarded.row["output"], "reward": rewarded.reward.value} | _identity(rewarded)
     return {
-        "data_source": found.run["rubric_id"],
+        "data_source": rewarded_run.run["rubric_id"],
         "prompt": messages,
-        "ability": found.rubric.target_type or found.run["rubric_id"],
-        "reward_model": {"style": "rule", "ground_truth": each.row["reference"]},
+        "ability": rewarded_run.rubric.target_type or rewarded_run.run["rubric_id"],
+        "reward_model": {"style": "rule", "ground_truth": rewarded.row["reference"]},
         "extra_info": extra,
     }
 
 
-def _openrlhf(_found: RewardedRun, _place: int, each: Rewarded, _weights: Mapping[str, float]) -> Row:
+def _openrlhf(_run: RewardedRun, _index: int, output: Rewarded, _weights: Mapping[str, float]) -> Row:
     """Columns of OpenRLHF's datasets: input, output, label."""
-    row = each.row
-    values = {"input": _prompt(row), "output": row["output"], "label": row["reference"], "reward": each.reward.value}
-    return values | _identity(each)
+    row = output.row
+    values = {"input": _prompt(row), "output": row["output"], "label": row["reference"], "reward": output.reward.value}
+    return values | _identity(output)
 
 
 _SHAPED = {"plain": _plain, "trl": _trl, "verl": _verl, "openrlhf": _openrlhf}
 
 
-def _identity(each: Rewarded) -> Row:
-    return {name: each.row[name] for name in ("case_id", "output_id", "model", "checkpoint")}
+def _identity(output: Rewarded) -> Row:
+    return {name: output.row[name] for name in ("case_id", "output_id", "model", "checkpoint")}
 
 
 def _group(row: Row) -> str:
     """Outputs that a trainer compares with each other: those of one case by one checkpoint of a model."""
-    parts = [row["case_id"], row["model"], *([] if row["checkpoint"] is None else [row["checkpoint"]])]
-    return json.dumps(parts, ensure_ascii=False)
+    group = [row["case_id"], row["model"], *([] if row["checkpoint"] is None else [row["checkpoint"]])]
+    return json.dumps(group, ensure_ascii=False)
 
 
 def _prompt(row: Row) -> Any:
@@ -175,22 +175,22 @@ def _prompt(row: Row) -> Any:
 
 
 # -------- pairs, examples, curriculum
-def pair_rows(found: RewardedRun, margin: float | None) -> Iterator[Row]:
-    """A row a pair of outputs of one case: chosen has the higher reward.
+def pair_rows(rewarded_run: RewardedRun, margin: float | None) -> Iterator[Row]:
+    """One row per pair of outputs of one case: chosen has the higher reward.
 
     margin: least difference; None: what the judge's noise alone exceeds in one pair of twenty. Raises `InputError` if
     the noise is not measured.
     """
-    if margin is None and found.noise_sd is None:
+    if margin is None and rewarded_run.noise_sd is None:
         raise InputError(
             "--pairs",
-            f"no measured noise of {found.run['judge']} in {found.run['run_id']}",
+            f"no measured noise of {rewarded_run.run['judge']} in {rewarded_run.run['run_id']}",
             "a run whose judge file has `replicates: 2` or more",
             "--margin 0.1 takes pairs that differ by so much",
         )
-    least = NOISE_SDS * math.sqrt(2) * (found.noise_sd or 0.0) if margin is None else margin
-    for case_id, outputs in found.cases():
-        for pair in combinations((each for each in outputs if each.reward.value is not None), 2):
+    least = NOISE_SDS * math.sqrt(2) * (rewarded_run.noise_sd or 0.0) if margin is None else margin
+    for case_id, outputs in rewarded_run.cases():
+        for pair in combinations((output for output in outputs if output.reward.value is not None), 2):
             chosen, rejected = sorted(pair, key=_value, reverse=True)
             difference = _value(chosen) - _value(rejected)
             if difference > _EQUAL and (
@@ -210,31 +210,34 @@ def pair_rows(found: RewardedRun, margin: float | None) -> Iterator[Row]:
                 }
 
 
-def sft_rows(found: RewardedRun, least: float | None) -> Iterator[Row]:
-    """A row an output to imitate: its reward reaches `least`; None: it passes the rubric. Failed gates never do.
+def sft_rows(rewarded_run: RewardedRun, least: float | None) -> Iterator[Row]:
+    """One row per output to imitate: its reward reaches `least`; None: it passes the rubric. Failed gates never do.
 
     Raises `InputError` if the rubric requires nothing and least is None.
     """
-    rubric = found.rubric
+    rubric = rewarded_run.rubric
     if least is None and rubric.pass_threshold is None and not rubric.require_thresholds:
         raise InputError("--sft", f"no pass_threshold in {rubric.id}", "one, or --least with a reward to reach")
-    for each in found.outputs:
-        is_good = each.row["is_passed"] is True if least is None else _value(each) >= least
-        if is_good and not each.reward.failed_gates and each.reward.value is not None:
-            texts = {"prompt": _prompt(each.row), "completion": each.row["output"]}
-            yield texts | {"reward": each.reward.value} | _identity(each)
+    for output in rewarded_run.outputs:
+        is_good = output.row["is_passed"] is True if least is None else _value(output) >= least
+        if is_good and not output.reward.failed_gates and output.reward.value is not None:
+            texts = {"prompt": _prompt(output.row), "completion": output.row["output"]}
+            yield texts | {"reward": output.reward.value} | _identity(output)
 
 
-def curriculum_rows(found: RewardedRun) -> Iterator[Row]:
-    """A row a case: rewards of its outputs, whether they differ at all, and its weak criteria, the weakest first.
+def curriculum_rows(rewarded_run: RewardedRun) -> Iterator[Row]:
+    """One row per case: rewards of its outputs, whether they differ at all, and its weak criteria, the weakest first.
 
     sd: null for fewer than two rewards. is_flat: whether all rewards are equal, so that a trainer that compares them
     learns nothing; null for fewer than two.
     """
-    marks = {each.id: each.gate_threshold if each.gate else each.threshold for each in found.rubric.criteria}
-    for case_id, outputs in found.cases():
-        rewards = [_value(each) for each in outputs if each.reward.value is not None]
-        means = _means(each.scores for each in outputs)
+    marks = {
+        criterion.id: criterion.gate_threshold if criterion.gate else criterion.threshold
+        for criterion in rewarded_run.rubric.criteria
+    }
+    for case_id, outputs in rewarded_run.cases():
+        rewards = [_value(output) for output in outputs if output.reward.value is not None]
+        means = _means(output.scores for output in outputs)
         weak = [name for name, mean in sorted(means.items(), key=lambda item: item[1]) if mean < _mark(marks.get(name))]
         has_several = len(rewards) > 1
         yield {
@@ -251,53 +254,53 @@ def curriculum_rows(found: RewardedRun) -> Iterator[Row]:
 
 
 def judgment_rows(lake: Lake, run_id: str) -> tuple[Row, ...]:
-    """A row a judge's level: prompt, output, criterion, level, score, rationale. Raises `InputError`."""
+    """One row per level by a judge: prompt, output, criterion, level, score, rationale. Raises `InputError`."""
     with connect_up_to_date(lake, is_pinned=True) as connection:
         read_published_run(connection, lake, run_id)
         return read_rows(connection, query("rewards/judged_verdicts"), run_id=run_id)
 
 
-def weak_rows(lake: Lake, found: RewardedRun, count: int) -> Iterator[Row]:
-    """A row a weak spot, the one with the largest gain first: what is asked, what a good output has, and examples.
+def weak_rows(lake: Lake, rewarded_run: RewardedRun, count: int) -> Iterator[Row]:
+    """One row per weak spot, the largest gain first: what is asked, what a good output has, and examples.
 
     Slices of outputs are spots beyond chance, after correction for their number; a row without a slice is a criterion
     over all outputs of a model.
     """
-    criteria = {each.id: each for each in found.rubric.criteria if each.reward}
-    named = {"run_id": found.run["run_id"], "criterion_ids": [*criteria], "row_count": count}
+    criteria = {criterion.id: criterion for criterion in rewarded_run.rubric.criteria if criterion.reward}
+    parameters = {"run_id": rewarded_run.run["run_id"], "criterion_ids": [*criteria], "row_count": count}
     with connect_up_to_date(lake, is_pinned=True) as connection:
-        rows = read_rows(connection, query("rewards/weak_spots"), **named)
+        rows = read_rows(connection, query("rewards/weak_spots"), **parameters)
     for row in rows:
         criterion = criteria[row["criterion_id"]]
         aim = criterion.ranked_levels[0 if criterion.own_weight < 0 else -1]
         examples = json.loads(row.pop("examples"))
-        for each in examples:
-            each["prompt"] = read_messages(each["prompt"])
+        for example in examples:
+            example["prompt"] = read_messages(example["prompt"])
         yield row | {"description": criterion.description, "aim": aim.description, "examples": examples}
 
 
-def best_rows(found: RewardedRun, count: int) -> Iterator[Row]:
+def best_rows(rewarded_run: RewardedRun, count: int) -> Iterator[Row]:
     """The best outputs of each case by reward, with their rank; outputs without a reward are left out."""
-    for _, outputs in found.cases():
-        known = [each for each in outputs if each.reward.value is not None]
-        for place, each in enumerate(sorted(known, key=_value, reverse=True)[:count], 1):
-            texts = {"prompt": _prompt(each.row), "output": each.row["output"]}
-            counts = {"rank": place, "of": len(outputs), "n": len(known), "reward": each.reward.value}
-            yield _identity(each) | {"sample_index": each.row["sample_index"]} | texts | counts
+    for _, outputs in rewarded_run.cases():
+        rewarded = [output for output in outputs if output.reward.value is not None]
+        for rank, output in enumerate(sorted(rewarded, key=_value, reverse=True)[:count], 1):
+            texts = {"prompt": _prompt(output.row), "output": output.row["output"]}
+            counts = {"rank": rank, "of": len(outputs), "n": len(rewarded), "reward": output.reward.value}
+            yield _identity(output) | {"sample_index": output.row["sample_index"]} | texts | counts
 
 
 def _means(scores: Iterable[Mapping[str, float | None]]) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
-    for each in scores:
-        for name, score in each.items():
+    scores_by_name: dict[str, list[float]] = {}
+    for output_scores in scores:
+        for name, score in output_scores.items():
             if score is not None:
-                found.setdefault(name, []).append(score)
-    return {name: fmean(values) for name, values in found.items()}
+                scores_by_name.setdefault(name, []).append(score)
+    return {name: fmean(values) for name, values in scores_by_name.items()}
 
 
 def _mark(threshold: float | None) -> float:
     return WEAK_SCORE if threshold is None else threshold
 
 
-def _value(each: Rewarded) -> float:
-    return -math.inf if each.reward.value is None else each.reward.value
+def _value(output: Rewarded) -> float:
+    return -math.inf if output.reward.value is None else output.reward.value

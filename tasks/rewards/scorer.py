@@ -4,32 +4,45 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as Timeout
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
-from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import InputError, JudgeSettingsError, UnfinishedError
-from gradebook.rubrics.model.rewards import Gates, Reward, RewardRule
+from gradebook.rubrics.model.json_values import digest_of
 from gradebook.rubrics.model.rubric import CaseCriterion, Criterion, Rubric
-from gradebook.rubrics.model.scores import OutputScore, ScoreRule
-from gradebook.tasks.judging.money.prices import find_price, refuse_unpriced
+from gradebook.rubrics.model.scores import Gates, OutputScore, Reward, RewardRule, ScoreRule
+from gradebook.tasks.judging.prices import find_price, refuse_unpriced
 from gradebook.tasks.judging.replies.recorded_judge import check_replies
 from gradebook.tasks.judging.settings.files import read_judge
-from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
+from gradebook.tasks.judging.settings.judge import Judge, JudgeSettings
 from gradebook.tasks.judging.settings.keys import refuse_unpaired_keys
-from gradebook.tasks.judging.settings.panels import Judge, members_of, online_members
 from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.methods.function import FunctionPool, probe_functions
 from gradebook.tasks.rewards.asking import Asking, Batch, unjudged
+from gradebook.tasks.rewards.by_shard import ShardBatch, ShardScorer
 from gradebook.tasks.rewards.computing import CodeScorer, Verdicts
-from gradebook.tasks.rewards.rows import Given, ReadOutput, RowReader, refuse_misfits, rows_of_batch
-from gradebook.tasks.rewards.scored import CriterionScore, Score, Verdict
-from gradebook.tasks.rubric_store.given import GivenRubric, load_rubric
-from gradebook.tasks.runs.function_settings import read_function_settings, refuse_other_functions, runnable_functions
-from gradebook.tasks.scoring.functions import FunctionPool, probe_functions
+from gradebook.tasks.rewards.outputs import (
+    CriterionScore,
+    Given,
+    ReadOutput,
+    RowReader,
+    Score,
+    Verdict,
+    refuse_misfits,
+    rows_of_batch,
+)
+from gradebook.tasks.rubric_store.versions import GivenRubric, load_rubric
+from gradebook.tasks.runs.function_settings import (
+    function_of,
+    read_function_settings,
+    refuse_other_functions,
+    runnable_functions,
+)
 
 NOTHING = "Every criterion is met."
 
@@ -61,42 +74,60 @@ class Feedback:
         if not self.mendings:
             return NOTHING
         lines = ["Please mend this:"]
-        for each in self.mendings:
-            lines.append(f"- {each.description}")
-            lines += [f"  Found: {each.why}"] if each.why else []
-            lines += [f"  Wanted: {each.best}"] if each.best else []
+        for mending in self.mendings:
+            lines.append(f"- {mending.description}")
+            lines += [f"  Found: {mending.why}"] if mending.why else []
+            lines += [f"  Wanted: {mending.best}"] if mending.best else []
         return "\n".join(lines)
+
+
+def _without_callables(rubric: Rubric, callables: Mapping[str, Callable[..., Any]]) -> Rubric:
+    """Rubric without the criteria that callables score. Raises `InputError` for a callable that no criterion names."""
+    function_names = {name for criterion in rubric.criteria if (name := function_of(criterion))}
+    for name, function in callables.items():
+        if name not in function_names:
+            expected = ", ".join(sorted(function_names)) or "criteria of the method function in the rubric"
+            raise InputError("functions", repr(name), expected)
+        if not callable(function):
+            raise InputError(f"functions: {name}", f"a {type(function).__name__}", "a callable")
+    return rubric.model_copy(
+        update={
+            "criteria": tuple(criterion for criterion in rubric.criteria if function_of(criterion) not in callables)
+        }
+    )
 
 
 def feedback_on(score: Score, rubric: Rubric, own: tuple[CaseCriterion, ...]) -> Feedback:
     """Feedback from the verdicts on an output; a criterion without a threshold is met at its best level."""
-    known: dict[str, Criterion] = {each.id: each for each in (*rubric.criteria, *own)}
-    counted = [each for each in score.criteria.values() if each.is_rewarded]
-    unmet = [each for each in counted if _is_unmet(each, known[each.criterion_id])]
-    unmet.sort(key=lambda each: (not each.is_gate, -abs(each.weight)))
-    unscored = tuple(each.criterion_id for each in counted if each.score is None)
+    criteria: dict[str, Criterion] = {criterion.id: criterion for criterion in (*rubric.criteria, *own)}
+    counted = [verdict for verdict in score.criteria.values() if verdict.is_rewarded]
+    unmet = [verdict for verdict in counted if _is_unmet(verdict, criteria[verdict.criterion_id])]
+    unmet.sort(key=lambda verdict: (not verdict.is_gate, -abs(verdict.weight)))
+    unscored = tuple(verdict.criterion_id for verdict in counted if verdict.score is None)
     return Feedback(
-        not unmet and not unscored, tuple(_mending(each, known[each.criterion_id]) for each in unmet), unscored
+        not unmet and not unscored,
+        tuple(_mending(verdict, criteria[verdict.criterion_id]) for verdict in unmet),
+        unscored,
     )
 
 
-def _is_unmet(found: CriterionScore, criterion: Criterion) -> bool:
-    if found.score is None:
+def _is_unmet(verdict: CriterionScore, criterion: Criterion) -> bool:
+    if verdict.score is None:
         return False
-    if found.weight < 0:  # a penalty: its top level is the bad one
-        return found.score > criterion.ranked_levels[0].score
-    return not found.is_met if found.needs is not None else found.score < criterion.ranked_levels[-1].score
+    if verdict.weight < 0:  # a penalty: its top level is the bad one
+        return verdict.score > criterion.ranked_levels[0].score
+    return not verdict.is_met if verdict.needs is not None else verdict.score < criterion.ranked_levels[-1].score
 
 
-def _mending(found: CriterionScore, criterion: Criterion) -> Mending:
-    best = criterion.ranked_levels[0 if found.weight < 0 else -1]
-    why = found.rationale or found.evidence or ""
-    return Mending(found.criterion_id, criterion.description, found.level_id, best.description, why)
+def _mending(verdict: CriterionScore, criterion: Criterion) -> Mending:
+    best = criterion.ranked_levels[0 if verdict.weight < 0 else -1]
+    why = verdict.rationale or verdict.evidence or ""
+    return Mending(verdict.criterion_id, criterion.description, verdict.level_id, best.description, why)
 
 
 NO_JUDGE = "no_judge: the scorer has no judge"
 NO_VERDICT = Verdict(None, None, "not_scored", None)
-MOST_KNOWN = 10_000  # different verdicts on an output whose totals are remembered
+MOST_CACHED_TOTALS = 10_000  # different verdicts on an output whose totals are remembered
 OnFault = Literal["none", "raise"]
 Scores = list[Score]
 Rewards = list[float | None]
@@ -123,6 +154,8 @@ class RubricScorer:
         job: str | None = None,
         column_map: Mapping[str, str] | None = None,
         allow_functions: Iterable[str] = (),
+        baseline: str | None = None,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
         """rubric: as `load_rubric` takes it; copied, so that a later change has no effect.
 
@@ -134,7 +167,10 @@ class RubricScorer:
         and extended, so that no judgment is paid twice; default: none. data: location of its Parquet files. job: name
         under which the lake counts the spend, so that budget_usd holds over restarts; one process at a time has it.
         column_map: your columns by gradebook's names, as `--map`: {"reference": "answer"}. allow_functions: packages
-        whose functions may run. Raises `InputError`.
+        whose functions may run. baseline: published run of the lake, whose answers preferences and similarities compare
+        with, and whose cases are the other cases of similarities; None: these are the cases of the same call.
+        functions: your own callables by the names that the rubric has for them, `module.path:name`; they run in this
+        process, without limits, and need no allowance. Raises `InputError`.
         """
         _refuse_settings(on_fault, deadline_s, budget_usd, job, lake)
         self.rubric = load_rubric(rubric).model_copy(deep=True)
@@ -145,17 +181,22 @@ class RubricScorer:
         self._reward_rule = _reward_rule(self.rubric, self._gates)
         self._reader = RowReader(self.rubric, column_map or {})
         self._column_map = dict(column_map or {})
-        functions = read_function_settings(Path.cwd(), os.environ, allow_functions)
-        refuse_other_functions(self.rubric, functions)
-        probe_functions(self.rubric, functions)
-        has_functions = bool(runnable_functions(self.rubric, functions))
-        self._functions = FunctionPool(functions) if has_functions else None
-        self._code = CodeScorer(self.rubric, self._functions)
-        read = None if judge is None else _quick_judge(judge, self.rubric, budget_usd)
-        found = find_lake(lake, data) if isinstance(lake, str) else lake
-        self._asking = None if read is None else Asking(self.rubric, read, budget_usd, found, job=job)
-        self._parts = tuple(_part(each) for each in self.rubric.criteria)
-        self._known: dict[tuple[float | None, ...], tuple[OutputScore, Reward | None]] = {}
+        callables = dict(functions or {})
+        rest = _without_callables(self.rubric, callables)
+        settings = read_function_settings(Path.cwd(), os.environ, allow_functions)
+        refuse_other_functions(rest, settings)
+        probe_functions(rest, settings)
+        has_functions = bool(runnable_functions(rest, settings))
+        self._functions = FunctionPool(settings) if has_functions else None
+        self._code = CodeScorer(self.rubric, self._functions, callables)
+        quick_judge = None if judge is None else _quick_judge(judge, self.rubric, budget_usd)
+        found_lake = find_lake(lake, data) if isinstance(lake, str) else lake
+        self._asking = (
+            None if quick_judge is None else Asking(self.rubric, quick_judge, budget_usd, found_lake, job=job)
+        )
+        self._by_shard = ShardScorer(self.rubric, self._asking, found_lake, baseline)
+        self._unscored_parts = tuple(_part(criterion) for criterion in self.rubric.criteria)
+        self._totals_cache: dict[tuple[float | None, ...], tuple[OutputScore, Reward | None]] = {}
         self._last: _Last | None = None
         self._last_lock = threading.Lock()
 
@@ -177,21 +218,21 @@ class RubricScorer:
 
     async def ascore_all(self, outputs: Iterable[Given]) -> Scores:
         """As `score_all`, without blocking the event loop while a judge answers."""
-        read = self._reader.read(outputs)
-        batch = self._start(read)
+        rows = self._reader.read(outputs)
+        started = self._start(rows)
         end = self._end()
-        code = await asyncio.to_thread(self._code.score, read) if self._code.has_work(read) else {}
-        if batch is not None:
-            waiting = asyncio.shield(asyncio.wrap_future(batch.done))
+        code = await asyncio.to_thread(self._code.score, rows) if self._code.has_work(rows) else {}
+        for done in started.waiting:
+            waiting = asyncio.shield(asyncio.wrap_future(done))
             waiting.add_done_callback(_retrieve)
             with suppress(TimeoutError, UnfinishedError):  # `_finish` reads both off the batch
                 await asyncio.wait_for(waiting, None if end is None else max(end - time.monotonic(), 0))
-        return self._finish(read, batch, code)
+        return self._finish(rows, started, code)
 
     def feedback(self, output: Given) -> Feedback:
-        """Faults that the output has to mend, as a text for the model that answers again."""
-        (read,) = self._reader.read([output])
-        return feedback_on(self._score([read])[0], self.rubric, read.own)
+        """Criteria that the output does not meet, as a text for the model that answers again."""
+        (row,) = self._reader.read([output])
+        return feedback_on(self._score([row])[0], self.rubric, row.own)
 
     def expected_s(self, count: int) -> float:
         """Seconds until the judge has answered about `count` further outputs, by its pace so far.
@@ -210,7 +251,7 @@ class RubricScorer:
         Completions in chat form count with the last message of the assistant. Raises `OutputsError` if no row of the
         batch fits.
         """
-        return [_value(each) for each in self.score_batch(prompts, completions, columns)]
+        return [_value(score) for score in self.score_batch(prompts, completions, columns)]
 
     def score_batch(
         self, prompts: Sequence[Any] | None, completions: Sequence[Any], columns: Mapping[str, Any], caller: str = ""
@@ -220,24 +261,24 @@ class RubricScorer:
         caller: name of a criterion whose function asks; the functions of all criteria share one scoring.
         """
         rows = rows_of_batch(prompts, completions, columns, self._column_map)
-        read = self._reader.read_each(rows)
-        good = [each for each in read if isinstance(each, ReadOutput)]
-        if read and (not good or self._on_fault == "raise"):
-            refuse_misfits(read)
-        scores = iter(self._scored_once(good, caller))
-        return [next(scores) if isinstance(each, ReadOutput) else None for each in read]
+        outputs_or_faults = self._reader.read_each(rows)
+        outputs = [row for row in outputs_or_faults if isinstance(row, ReadOutput)]
+        if outputs_or_faults and (not outputs or self._on_fault == "raise"):
+            refuse_misfits(outputs_or_faults)
+        scores = iter(self._scored_once(outputs, caller))
+        return [next(scores) if isinstance(row, ReadOutput) else None for row in outputs_or_faults]
 
     def criteria(self) -> list["CriterionReward"]:
         """One reward function a rewarded criterion, gates among them, for a trainer that weighs them by itself.
 
         Each gives the criterion's score, None where unscored; one batch is scored once for all. `weights` has theirs.
         """
-        return [CriterionReward(self, each.id) for each in self.rubric.criteria if each.reward]
+        return [CriterionReward(self, criterion.id) for criterion in self.rubric.criteria if criterion.reward]
 
     @property
     def weights(self) -> list[float]:
         """Weights of `criteria`, in their order: 0 for a gate, below 0 for a penalty."""
-        return [each.weight for each in self._parts if each.is_rewarded]
+        return [part.weight for part in self._unscored_parts if part.is_rewarded]
 
     @property
     def judge(self) -> str | None:
@@ -263,59 +304,71 @@ class RubricScorer:
         return f"<{type(self).__name__} {self.rubric.id} {self.rubric.version}{judge}>"
 
     # -------- inside
-    def _scored_once(self, read: list[ReadOutput], caller: str) -> Scores:
+    def _scored_once(self, rows: list[ReadOutput], caller: str) -> Scores:
         """Scores of a batch, once for all callers; one that asks for the same batch again has it scored again."""
-        key = digest_of("".join(each.output_id for each in read))
+        key = digest_of("".join(output.output_id for output in rows))
         with self._last_lock:
             last = self._last
             if last is not None and last.key == key and caller not in last.callers:
                 last.callers.add(caller)
                 return last.scores
-        scores = self._score(read)
+        scores = self._score(rows)
         with self._last_lock:
             self._last = _Last(key, scores, {caller})
         return scores
 
-    def _score(self, read: Sequence[ReadOutput]) -> Scores:
-        batch, end = self._start(read), self._end()
-        code = self._code.score(read)
-        if batch is not None:
+    def _score(self, rows: Sequence[ReadOutput]) -> Scores:
+        started, end = self._start(rows), self._end()
+        code = self._code.score(rows)
+        for done in started.waiting:
             with suppress(Timeout, UnfinishedError):
-                batch.done.result(None if end is None else max(end - time.monotonic(), 0))
-        return self._finish(read, batch, code)
+                done.result(None if end is None else max(end - time.monotonic(), 0))
+        return self._finish(rows, started, code)
 
-    def _start(self, read: Sequence[ReadOutput]) -> Batch | None:
-        return self._asking.start(read) if self._asking is not None and read else None
+    def _start(self, rows: Sequence[ReadOutput]) -> "_Started":
+        batch = self._asking.start(rows) if self._asking is not None and rows else None
+        return _Started(batch, self._by_shard.start(rows))
 
     def _end(self) -> float | None:
         return None if self._deadline_s is None else time.monotonic() + self._deadline_s
 
-    def _finish(self, read: Sequence[ReadOutput], batch: Batch | None, code: Verdicts) -> Scores:
+    def _finish(self, rows: Sequence[ReadOutput], started: "_Started", code: Verdicts) -> Scores:
         """Scores from the verdicts of code and the judge's answers so far. Raises the judge's fault if it has to."""
         verdicts = dict(code)
+        batch, by_shard = started
         if batch is None or self._asking is None:
-            verdicts |= unjudged(self.rubric, read, NO_JUDGE)
+            verdicts |= unjudged(self.rubric, rows, NO_JUDGE)
         else:
-            verdicts |= self._asking.verdicts(batch, self._missing(batch))
-        return [self._scored(place, each, verdicts) for place, each in enumerate(read)]
+            verdicts |= self._asking.verdicts(batch, self._missing(batch.done))
+        if by_shard is not None:
+            reason = NO_JUDGE if self._asking is None else self._missing(by_shard.done)
+            unanswered = Verdict(None, None, reason, None)
+            indices = range(len(rows))
+            verdicts |= {
+                (index, criterion.id): unanswered for criterion in self._by_shard.criteria for index in indices
+            }
+            verdicts |= dict(by_shard.verdicts)
+        return [self._scored(index, row, verdicts) for index, row in enumerate(rows)]
 
-    def _missing(self, batch: Batch) -> str:
+    def _missing(self, done: Future[None]) -> str:
         """Reason of criteria that the judge did not answer."""
-        if not batch.done.done():
+        if not done.done():
             return f"deadline: the judge did not answer within {self._deadline_s:g} s"
-        fault = batch.done.exception()
+        fault = done.exception()
         if fault is None:
             return "not_asked"
         if self._on_fault == "raise" or not isinstance(fault, UnfinishedError):
             raise fault
         return f"{_FAULTS.get(type(fault).__name__, 'unfinished')}: {fault}"
 
-    def _scored(self, place: int, read: ReadOutput, verdicts: Verdicts) -> Score:
-        parts = (*self._parts, *(_part(each) for each in read.own)) if read.own else self._parts
-        found = [verdicts.get((place, part.criterion_id), NO_VERDICT) for part in parts]
-        total, reward = self._totals(tuple(verdict.score for verdict in found), read.own)
+    def _scored(self, index: int, row: ReadOutput, verdicts: Verdicts) -> Score:
+        parts = (
+            (*self._unscored_parts, *(_part(criterion) for criterion in row.own)) if row.own else self._unscored_parts
+        )
+        part_verdicts = [verdicts.get((index, part.criterion_id), NO_VERDICT) for part in parts]
+        total, reward = self._totals(tuple(verdict.score for verdict in part_verdicts), row.own)
         return Score(
-            read.output_id,
+            row.output_id,
             total.score,
             total.score_low,
             total.score_high,
@@ -325,22 +378,22 @@ class RubricScorer:
             reward,
             self.rubric.pass_threshold,
             parts,
-            found,
+            part_verdicts,
         )
 
     def _totals(
-        self, found: tuple[float | None, ...], own: tuple[CaseCriterion, ...]
+        self, values: tuple[float | None, ...], own: tuple[CaseCriterion, ...]
     ) -> tuple[OutputScore, Reward | None]:
         """Score and reward from the scores by criterion; remembered, as checks give few different ones."""
-        known = None if own else self._known.get(found)
-        if known is not None:
-            return known
-        names = (*(part.criterion_id for part in self._parts), *(each.id for each in own))
-        scores = dict(zip(names, found, strict=True))
+        totals = None if own else self._totals_cache.get(values)
+        if totals is not None:
+            return totals
+        names = (*(part.criterion_id for part in self._unscored_parts), *(criterion.id for criterion in own))
+        scores = dict(zip(names, values, strict=True))
         reward = None if self._reward_rule is None else self._reward_rule.reward(scores, own)
         totals = self._rule.score(scores, own), reward
-        if not own and len(self._known) < MOST_KNOWN:
-            self._known[found] = totals
+        if not own and len(self._totals_cache) < MOST_CACHED_TOTALS:
+            self._totals_cache[values] = totals
         return totals
 
 
@@ -360,6 +413,17 @@ def _refuse_settings(
 def score_stored(scorer: RubricScorer, outputs: Sequence[ReadOutput]) -> Scores:
     """Score outputs of a lake."""
     return scorer._score(outputs)
+
+
+class _Started(NamedTuple):
+    """Pending work of a call: levels by the judge, and criteria that need a shard."""
+
+    judged: Batch | None
+    by_shard: ShardBatch | None
+
+    @property
+    def waiting(self) -> list[Future[None]]:
+        return [batch.done for batch in self if batch is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +447,7 @@ class CriterionReward:
     ) -> Rewards:
         """Scores of the criterion, a float each, None where unscored."""
         scores = self._scorer.score_batch(prompts, completions, columns, self.criterion_id)
-        return [None if each is None else each.criteria[self.criterion_id].score for each in scores]
+        return [None if score is None else score.criteria[self.criterion_id].score for score in scores]
 
 
 _FAULTS = {"BudgetReached": "budget_reached", "EndpointUnavailable": "endpoint_error"}
@@ -409,23 +473,22 @@ def _reward_rule(rubric: Rubric, gates: Gates) -> RewardRule | None:
 def checked_judge(name: str, rubric: Rubric, budget_usd: float | None) -> Judge:
     """Judge of a name, checked as a run checks it. Raises `JudgeSettingsError`."""
     judge = read_judge(name, os.environ)
-    for member in members_of(judge):
-        if isinstance(member, ReplaySettings):
-            check_replies(member.path, rubric.criteria)
-        elif member.mode == "batch":
-            raise JudgeSettingsError(name, "a judge with batch requests", "one that answers at once")
-    for online in online_members(judge):
+    for recording in judge.recordings:
+        check_replies(recording.path, rubric.criteria)
+    if judge.is_batch:
+        raise JudgeSettingsError(name, "a judge with batch requests", "one that answers at once")
+    for online in judge.online:
         _checked_online(online, budget_usd)
     return judge
 
 
 def _quick_judge(name: str, rubric: Rubric, budget_usd: float | None) -> Judge:
-    """Judge as `checked_judge`, which a call does not have to wait minutes for. Raises `JudgeSettingsError`."""
+    """Judge as `checked_judge`, whose replies do not take minutes. Raises `JudgeSettingsError`."""
     judge = checked_judge(name, rubric, budget_usd)
-    if any(each.batch_command is not None for each in online_members(judge)):
-        found = "a judge with a batch_command, whose program would start for each call"
+    if any(settings.batch_command is not None for settings in judge.online):
+        problem = "a judge with a batch_command, whose program would start for each call"
         raise JudgeSettingsError(
-            name, found, "a server of the same model, or `gradebook evaluate`, which starts it once"
+            name, problem, "a server of the same model, or `gradebook evaluate`, which starts it once"
         )
     return judge
 

@@ -14,15 +14,24 @@ from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gradebook.rubrics.model.errors import InputError, UnfinishedError
-from gradebook.tasks.judging.session.loop_thread import JudgingThread
-from gradebook.tasks.judging.session.session import JudgingSession, Money, Session, open_sessions, probe_members
-from gradebook.tasks.judging.settings.panels import Judge, members_of, online_members
+from gradebook.tasks.judging.session.session import (
+    JudgingSession,
+    JudgingThread,
+    Money,
+    Session,
+    open_sessions,
+    probe_members,
+)
+from gradebook.tasks.judging.settings.judge import Judge
 from gradebook.tasks.lake.address import Lake
-from gradebook.tasks.lake.connections import prepare_lake
-from gradebook.tasks.ledger.known_keys import KnownKeys
-from gradebook.tasks.ledger.ledger import settle_journals
+from gradebook.tasks.lake.connections import connect, latest_version, prepare_lake
+from gradebook.tasks.ledger.ledger import held_judgments, settle_journals
 from gradebook.tasks.workspace.folder import RUN_ID
 
 NEWEST = 0.2  # weight of the last batch in the pace
@@ -32,7 +41,7 @@ class Pace:
     """Pace at which questions are answered, from the batches so far.
 
     slots: questions in flight at once, at most. A batch that waits behind others takes longer in proportion to the
-    questions that are open; one that does not takes as long as any.
+    open questions; all others take the same time.
     """
 
     def __init__(self, slots: int) -> None:
@@ -42,12 +51,12 @@ class Pace:
 
     def renewed(self) -> "Pace":
         """Pace of a fork's child, which waits for nothing yet."""
-        found = Pace(self._slots)
-        found._question_s = self._question_s
-        return found
+        pace = Pace(self._slots)
+        pace._question_s = self._question_s
+        return pace
 
     def begin(self, count: int) -> Callable[[bool], None]:
-        """Note a batch of questions; returns what notes its end, and whether all were answered."""
+        """Record a batch of questions; returns a function that records its end, and whether all were answered."""
         begun = time.monotonic()
         with self._lock:
             self._open_count += count
@@ -57,8 +66,8 @@ class Pace:
             with self._lock:
                 self._open_count -= count
                 if is_answered:
-                    found = (time.monotonic() - begun) / ahead
-                    self._question_s += (found - self._question_s) * (NEWEST if self._question_s else 1.0)
+                    question_s = (time.monotonic() - begun) / ahead
+                    self._question_s += (question_s - self._question_s) * (NEWEST if self._question_s else 1.0)
 
         return end
 
@@ -73,7 +82,7 @@ class _Leasing:
 
     def __init__(self, session: Session) -> None:
         self._session, self._lock = session, asyncio.Lock()
-        self._wanted: set[str] = set()  # of all who wait for the lock
+        self._wanted: set[str] = set()  # by all callers that wait for the lock
         self._leased: set[str] = set()
 
     async def lease(self, keys: set[str]) -> None:
@@ -113,8 +122,8 @@ class _Job:
         self._lock: int | None = None
         self._pid = os.getpid()
 
-    def held(self) -> Path:
-        """File of the budget, held until `release`. Raises `InputError` if another process holds it."""
+    def acquire(self) -> Path:
+        """File of the budget, locked until `release`. Raises `InputError` if another process holds it."""
         if self._pid != os.getpid():  # the copy of a fork
             raise InputError("--job", f"{self._name}, whose budget the parent spends", "a scorer of the child's own")
         if self._lock is None:
@@ -123,13 +132,13 @@ class _Job:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 os.close(lock)
-                found = f"{self._name}, whose budget another process spends"
-                raise InputError("--job", found, "another name, or the end of that process") from None
+                problem = f"{self._name}, whose budget another process spends"
+                raise InputError("--job", problem, "another name, or the end of that process") from None
             self._lock = lock
         return self._record
 
     def release(self) -> None:
-        """Let others hold it."""
+        """Unlock the file."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -138,9 +147,9 @@ class _Job:
 class JudgeSessions:
     """Sessions of a judge: opened with the first question, and again after a fault, a fork or `close`.
 
-    They know nothing of who asks, so that they can be closed when it is gone. lake: its ledger gets the replies; None:
-    replies live as long as this object. job: name under which the lake's folder has the spend; None: the spend of this
-    object and process alone. Raises `InputError` if another process has the job.
+    They have no reference to the asking object, so that they can be closed when it is collected. lake: its ledger gets
+    the replies; None: replies live as long as this object. job: name under which the lake's folder has the spend; None:
+    the spend of this object and process alone. Raises `InputError` if another process has the job.
     """
 
     def __init__(self, judge: Judge, budget_usd: float | None, lake: Lake | None, name: str, job: str | None) -> None:
@@ -150,10 +159,10 @@ class JudgeSessions:
         self._job: _Job | None = None
         if lake is not None and job is not None:
             self._job = _Job(lake, job)
-            self._job.held()  # refused now rather than with the first question
+            self._job.acquire()  # refused now rather than with the first question
         self._records = Path(tempfile.mkdtemp(prefix="gradebook-scorer-"))
         self._maker = os.getpid()
-        self.pace = Pace(sum(each.max_in_flight for each in online_members(judge)))
+        self.pace = Pace(sum(settings.max_in_flight for settings in judge.online))
         self._begin()
         _of_this_process.add(self)
 
@@ -185,16 +194,16 @@ class JudgeSessions:
     def _open(self, opening: Future[OpenedSessions]) -> None:
         stack = ExitStack()
         try:
-            probe_members(self._judge, tuple(range(len(members_of(self._judge)))))
-            own = self._records / f"budget-{self._pid}.jsonl"
-            money = Money(self._budget_usd, own if self._job is None else self._job.held())
+            probe_members(self._judge, tuple(range(len(self._judge.members))))
+            budget_file = self._records / f"budget-{self._pid}.jsonl"
+            money = Money(self._budget_usd, budget_file if self._job is None else self._job.acquire())
             folder = self._records if self.lake is None else self.lake.journal_folder
             sessions = stack.enter_context(open_sessions(self._judge, money, folder, self.run_id, None, True))
             if self.lake is not None:
                 for session in sessions:
                     if isinstance(session, JudgingSession):
                         session.open_leases(KnownKeys(self.lake))
-            thread = next((each.thread for each in sessions if isinstance(each, JudgingSession)), None)
+            thread = next((session.thread for session in sessions if isinstance(session, JudgingSession)), None)
             if thread is None:
                 thread = JudgingThread()
                 thread.start()
@@ -215,7 +224,7 @@ class JudgeSessions:
             threading.Thread(target=opening.result().close, name="closing", daemon=True).start()
 
     def close(self) -> None:
-        """Close the sessions; replies go to the lake's ledger. In a fork's child, nothing is its own."""
+        """Close the sessions; replies go to the lake's ledger. A fork's child closes nothing."""
         if self._pid != os.getpid():
             return
         with self._lock:
@@ -244,3 +253,35 @@ def _renew_all() -> None:
 
 
 os.register_at_fork(after_in_child=_renew_all)
+
+
+_KEYS = """
+select distinct try_cast('0x' || request_key[:16] as ubigint) as start
+from judgments
+where status = 'scored' and start is not null
+"""
+
+
+class KnownKeys:
+    """Look-up of judgments for one thread at a time; stores the first 8 bytes of each key of the ledger.
+
+    Keys are read again after every commit to the lake; a commit in between is not seen yet, as by any reader.
+    """
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._version: int | None = None
+        self._starts: NDArray[np.uint64] = np.empty(0, np.uint64)
+
+    def __call__(self, keys: list[str]) -> dict[str, dict[str, Any]]:
+        """Judgments by key, as `held_judgments`."""
+        version = latest_version(self._lake)
+        if version != self._version:
+            with connect(self._lake, read_only=True) as connection:
+                stored_starts = connection.execute(_KEYS).to_arrow_table().column("start").to_numpy()
+            self._starts, self._version = np.sort(stored_starts), version
+        starts = np.array([int(key[:16], 16) for key in keys], np.uint64)
+        indices = np.searchsorted(self._starts, starts)
+        is_known = self._starts.take(indices, mode="clip") == starts if len(self._starts) else np.zeros(len(keys), bool)
+        known_keys = [key for key, is_there in zip(keys, is_known, strict=True) if is_there]
+        return held_judgments(self._lake, known_keys) if known_keys else {}

@@ -14,8 +14,7 @@ from typing import Any
 
 from gradebook.rubrics.model.errors import Unscored
 from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS
-from gradebook.tasks.rewards.rows import prompt_of
-from gradebook.tasks.rewards.scored import Score
+from gradebook.tasks.rewards.outputs import Score, prompt_of
 from gradebook.tasks.rewards.scorer import RubricScorer
 
 GROUND_TRUTH = "ground_truth"
@@ -34,9 +33,9 @@ def verl(scorer: RubricScorer, *, unscored: float | None = None) -> Callable[...
         extra_info: Mapping[str, Any] | None = None,
         **_: Any,
     ) -> dict[str, float | None]:
-        found = scorer.score(_row(solution_str, ground_truth, extra_info) | {"data_source": data_source})
-        scores = {name: each.score for name, each in found.criteria.items()}
-        return {"score": reward_value(found, unscored)} | {
+        score = scorer.score(_row(solution_str, ground_truth, extra_info) | {"data_source": data_source})
+        scores = {name: criterion.score for name, criterion in score.criteria.items()}
+        return {"score": reward_value(score, unscored)} | {
             name: score for name, score in scores.items() if name != "score"
         }
 
@@ -52,12 +51,17 @@ def openrlhf(scorer: RubricScorer, *, unscored: float | None = None) -> Callable
     def reward_func(
         queries: Sequence[str], prompts: Sequence[str], labels: Sequence[Any] | None = None, **_: Any
     ) -> dict[str, Any]:
-        found = scorer.score_all(openrlhf_rows(queries, prompts, labels))
-        rewards = [reward_value(each, unscored) for each in found]
+        outputs_scores = scorer.score_all(openrlhf_rows(queries, prompts, labels))
+        rewards = [reward_value(output_score, unscored) for output_score in outputs_scores]
         nan = float("nan")
         logs = {
-            name: _tensor([nan if each.criteria[name].score is None else each.criteria[name].score for each in found])
-            for name in (each.id for each in scorer.rubric.criteria)
+            name: _tensor(
+                [
+                    nan if output_score.criteria[name].score is None else output_score.criteria[name].score
+                    for output_score in outputs_scores
+                ]
+            )
+            for name in (criterion.id for criterion in scorer.rubric.criteria)
         }
         return {"rewards": _tensor(rewards), "scores": _tensor(rewards), "extra_logs": logs}
 
@@ -78,8 +82,8 @@ def slime(scorer: RubricScorer, *, unscored: float | None = None) -> Callable[..
 
     async def custom_rm(_args: Any, samples: Any, **_: Any) -> Any:
         listed = samples if isinstance(samples, list) else [samples]
-        rows = [slime_row(each.prompt, each.response, each.label) for each in listed]
-        rewards = [reward_value(each, unscored) for each in await scorer.ascore_all(rows)]
+        rows = [slime_row(sample.prompt, sample.response, sample.label) for sample in listed]
+        rewards = [reward_value(score, unscored) for score in await scorer.ascore_all(rows)]
         return rewards if isinstance(samples, list) else rewards[0]
 
     return custom_rm
@@ -99,45 +103,45 @@ def verifiers(
     are left out of the second. Both ask about an output once.
     """
 
-    async def found(task: Any, trace: Any) -> Score:
+    async def score_trace(task: Any, trace: Any) -> Score:
         data = getattr(task, "data", task)  # of a function that a config names, the data itself
         return await scorer.ascore(
             _row(trace.last_reply, getattr(data, "answer", None), None) | {"prompt": data.prompt_text}
         )
 
     async def reward(task: Any, trace: Any) -> float:
-        return reward_value(await found(task, trace), unscored)
+        return reward_value(await score_trace(task, trace), unscored)
 
     async def criteria(task: Any, trace: Any) -> dict[str, float]:
-        scores = {name: each.score for name, each in (await found(task, trace)).criteria.items()}
+        scores = {name: criterion.score for name, criterion in (await score_trace(task, trace)).criteria.items()}
         return {name: score for name, score in scores.items() if score is not None}
 
     reward.__name__, criteria.__name__ = scorer.rubric.id, f"{scorer.rubric.id}_criteria"
     return reward, criteria
 
 
-def _row(output: Any, reference: Any, others: Mapping[str, Any] | None) -> dict[str, Any]:
+def _row(output: Any, reference: Any, extra: Mapping[str, Any] | None) -> dict[str, Any]:
     """Row of outputs from a trainer's sample. Columns that no output has go into its metadata, as those of a file."""
-    known = {name: value for name, value in (others or {}).items() if name in OUTPUT_COLUMNS and value is not None}
+    columns = {name: value for name, value in (extra or {}).items() if name in OUTPUT_COLUMNS and value is not None}
     if isinstance(reference, bool | int | float):
         reference = str(reference)
     if isinstance(reference, str):
-        known["reference"] = reference
+        columns["reference"] = reference
     elif reference is not None:
-        known[GROUND_TRUTH] = reference
-    return known | {"output": output}
+        columns[GROUND_TRUTH] = reference
+    return columns | {"output": output}
 
 
-def reward_value(found: Score, unscored: float | None) -> float:
+def reward_value(score: Score, unscored: float | None) -> float:
     """Reward of an output. Raises `Unscored`."""
-    value = None if found.reward is None else found.reward.value
+    value = None if score.reward is None else score.reward.value
     if value is not None:
         return value
     if unscored is not None:
         return unscored
-    reasons = "; ".join(f"{name}: {reason}" for name, reason in found.unscored.items())
-    reasons = reasons or found.unscored_reason or "no criterion is rewarded"
-    raise Unscored(f"{found.output_id}: found no reward ({reasons}), expected one for the trainer")
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in score.unscored.items())
+    reasons = reasons or score.unscored_reason or "no criterion is rewarded"
+    raise Unscored(f"{score.output_id}: found no reward ({reasons}), expected one for the trainer")
 
 
 def _tensor(values: Sequence[float | None]) -> Any:

@@ -1,7 +1,7 @@
-"""Questions that a run puts to people, and the stored ratings that answer them.
+"""Questions of a run to people, and the stored ratings that answer them.
 
-A rating belongs to the text of a criterion: it counts in every run that asks with this text, whatever the rubric, and
-in no other. The relation `asked_questions` has a run's questions; `asked_TABLE` the rows of a table that answer them.
+A rating belongs to the text of a criterion: it counts in every run with this text, of any rubric, and in no other run.
+The relation `asked_questions` has a run's questions; `asked_TABLE` the rows of a table that answer them.
 """
 
 from collections.abc import Iterable
@@ -11,8 +11,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from gradebook.rubrics.files.digest import rubric_from_body
 from gradebook.rubrics.files.tables import rubric_questions
+from gradebook.rubrics.files.versions import rubric_from_body
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.sql import query, quoted
@@ -60,12 +60,12 @@ def add_questions_of_run(connection: duckdb.DuckDBPyConnection, run_id: str, *ta
 def add_questions(
     connection: duckdb.DuckDBPyConnection, rubric: Rubric, own_criteria: str | None, *tables: str
 ) -> None:
-    """As `add_questions_of_run`, of a run that is not published. own_criteria: relation of its per-case criteria."""
+    """Make the relations of `add_questions_of_run` for an unpublished run. own_criteria: its per-case criteria."""
     _add(connection, rubric_questions(rubric), own_criteria, tables)
 
 
 def add_all_answers(connection: duckdb.DuckDBPyConnection, *tables: str) -> None:
-    """Make asked_TABLE with every row of each table, under whatever text."""
+    """Make asked_TABLE with every row of each table, of any text."""
     for table in tables:
         connection.execute(f"create or replace temp view asked_{table} as select *, rowid as line from {table}")
 
@@ -74,12 +74,12 @@ def _add(
     connection: duckdb.DuckDBPyConnection, rows: list[dict[str, Any]], own_criteria: str | None, tables: Iterable[str]
 ) -> None:
     connection.register("rubric_questions", pa.Table.from_pylist(rows, schema=_SCHEMA))
-    own = "" if own_criteria is None else _OWN_QUESTIONS.format(own_criteria=own_criteria)
-    connection.execute(f"create or replace temp table asked_questions as from rubric_questions {own}")
+    own_questions = "" if own_criteria is None else _OWN_QUESTIONS.format(own_criteria=own_criteria)
+    connection.execute(f"create or replace temp table asked_questions as from rubric_questions {own_questions}")
     connection.unregister("rubric_questions")
     for table in tables:
         with suppress(duckdb.CatalogException):  # at a version before the table
-            given = f"(select *, rowid as line from {table})"
+            relation = f"(select *, rowid as line from {table})"
             connection.execute(
-                f"create or replace temp view asked_{table} as {query('rubric_store/answers', given=given)}"
+                f"create or replace temp view asked_{table} as {query('rubric_store/answers', given=relation)}"
             )

@@ -1,19 +1,26 @@
-"""Rubric versions of a lake: immutable once stored; a pointer names the version that a bare id means."""
+"""Rubric versions of a lake: immutable once stored; a pointer names the version that a bare id means.
 
+A caller gives a rubric as a file, a name, a mapping or an object.
+"""
+
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from gradebook.rubrics.files.digest import canonical_body, describe_difference, rubric_digest, rubric_from_body
+from gradebook.rubrics.files.dump import rubric_values
 from gradebook.rubrics.files.load import read_rubric
 from gradebook.rubrics.files.tables import criteria_table, levels_table
+from gradebook.rubrics.files.validate import validate
+from gradebook.rubrics.files.versions import canonical_body, describe_difference, rubric_digest, rubric_from_body
 from gradebook.rubrics.model.errors import Fault, InputError, RubricError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.text.plain_words import unknown_word
-from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, connect, connect_up_to_date, prepare_lake, upgrade_lake
 from gradebook.tasks.lake.errors import NoLakeThere
 from gradebook.tasks.lake.rows import Row, read_rows
@@ -67,21 +74,21 @@ def stored_rubric(lake: Lake, name: str) -> Rubric | None:
         latest = _pointer(connection, rubric_id)
     if not stored:
         return None
-    wanted = version or latest
-    if wanted is None:
+    chosen_version = version or latest
+    if chosen_version is None:
         message = f"found no latest version, expected {rubric_id}@VERSION with one of {', '.join(sorted(stored))}"
         raise RubricError((Fault(rubric_id, None, message, "unknown-rubric"),))
-    if wanted not in stored:
-        message = f"found the version {wanted!r}, expected {unknown_word(wanted, stored)}"
+    if chosen_version not in stored:
+        message = f"found the version {chosen_version!r}, expected {unknown_word(chosen_version, stored)}"
         raise RubricError((Fault(rubric_id, None, message, "unknown-rubric"),))
-    return rubric_from_body(stored[wanted])
+    return rubric_from_body(stored[chosen_version])
 
 
 def version_before(lake: Lake, rubric: Rubric) -> Rubric | None:
     """Stored predecessor of a rubric: the highest version below its own.
 
-    The same version with another text is its own predecessor: no version step explains the change. With the same text
-    it has none. If all versions are higher, the highest.
+    The stored version with the same number is the predecessor if its text differs, as no version step explains the
+    change; None if the text is the same. If all stored versions are higher, the highest.
     """
     stored: dict[str, str] = {}
     with suppress(NoLakeThere), connect(lake, read_only=True) as connection:
@@ -108,7 +115,7 @@ def delete_pointer(lake: Lake, rubric_id: str) -> None:
 def register_rubric(lake: Lake, rubric: Rubric, state: RubricState, now: datetime) -> None:
     """Store a version without a run, or set the state of a stored one.
 
-    A draft that no run used takes a changed text. The id's pointer moves to the highest active version, if it has to.
+    The text of a draft may change until a run uses it. The id's pointer moves to the highest active version if needed.
     Raises `RubricError` if the lake stores this version, used or active, with another digest.
     """
     prepare_lake(lake)
@@ -136,8 +143,8 @@ def refuse_inactive_rubric(lake: Lake, rubric: Rubric) -> None:
         state = _state(connection, rubric)
     if state != RubricState.active:
         name = f"{rubric.id}@{rubric.version}"
-        found = f"{rubric.id} {rubric.version}, which is {'a draft' if state == RubricState.draft else state}"
-        raise InputError("rubric", found, "an active version", f"`gradebook rubric register {name}` activates it")
+        what = f"{rubric.id} {rubric.version}, which is {'a draft' if state == RubricState.draft else state}"
+        raise InputError("rubric", what, "an active version", f"`gradebook rubric register {name}` activates it")
 
 
 def refuse_changed_rubric(lake: Lake, rubric: Rubric) -> None:
@@ -223,3 +230,36 @@ def _pointer(connection: duckdb.DuckDBPyConnection, rubric_id: str) -> str | Non
 
 def _numbers(version: str) -> tuple[Any, ...]:
     return tuple(int(part) for part in version.split("."))
+
+
+GivenRubric = str | Path | Mapping[str, Any] | Rubric
+
+
+def load_rubric(rubric: GivenRubric, lake: str | None = None) -> Rubric:
+    """Load a rubric from a file, by the name of a shipped one, or from a mapping with the keys of a file.
+
+    A `Rubric` made in Python is validated as a file is: its checks, schemas and thresholds too. lake: URI of a lake, in
+    which `ID@VERSION` is looked up.
+
+    >>> rubric = load_rubric("json_record")
+    >>> [criterion.id for criterion in rubric.criteria][:2]
+    ['valid_json', 'required_keys']
+
+    Raises `RubricError` with every fault.
+    """
+    if isinstance(rubric, str | Path):
+        return read_rubric(rubric) if lake is None else find_rubric(str(rubric), find_lake(lake))
+    if isinstance(rubric, Rubric):
+        canonical_body(rubric)  # refuses what no file can hold
+        _refuse_faults(rubric_values(rubric), rubric.id)
+        return rubric
+    if isinstance(rubric, Mapping):
+        return _refuse_faults(dict(rubric), str(rubric.get("id", "rubric")))
+    raise RubricError((Fault("rubric", None, f"found a {type(rubric).__name__}, expected a file, a name or a Rubric"),))
+
+
+def _refuse_faults(values: dict[str, Any], name: str) -> Rubric:
+    validated, faults = validate(values)
+    if faults or validated is None:
+        raise RubricError(tuple(Fault(name, None, message, rule) for _, message, rule in faults))
+    return rubric_from_body(canonical_body(validated))

@@ -67,35 +67,35 @@ def read_function_settings(
     """
     path = folder / SETTINGS_FILE
     settings = _read_file(path).functions if path.exists() else FunctionSettings()
-    named = _packages(allowed, "--allow-functions")
-    allow = list(dict.fromkeys([*named, *_packages(read_operator_settings(environ).functions, FUNCTIONS)]))
-    bounds = [_packages(within, "allow_functions")] if within else []
+    requested = _package_names(allowed, "--allow-functions")
+    allow = list(dict.fromkeys([*requested, *_package_names(read_operator_settings(environ).functions, FUNCTIONS)]))
+    bounds = [_package_names(within, "allow_functions")] if within else []
     if "allow" in settings.model_fields_set:
         bounds.append(list(settings.allow))
     for bound in bounds:
-        allow = _narrowed(allow, bound)
+        allow = _narrow_packages(allow, bound)
     return settings.model_copy(update={"allow": tuple(allow)})
 
 
-def _packages(texts: Iterable[str], place: str) -> list[str]:
+def _package_names(texts: Iterable[str], option: str) -> list[str]:
     """Names of packages in texts with commas between."""
-    named = [name.strip() for words in texts for name in words.split(",")]
-    for name in named:
+    names = [name.strip() for text in texts for name in text.split(",")]
+    for name in names:
         if not PACKAGE.fullmatch(name):
-            raise InputError(place, repr(name), "names of packages separated by commas, such as my_checks")
-    return named
+            raise InputError(option, repr(name), "names of packages separated by commas, such as my_checks")
+    return names
 
 
-def _narrowed(allow: list[str], bound: list[str]) -> list[str]:
+def _narrow_packages(allow: list[str], bound: list[str]) -> list[str]:
     """Packages that lie in both lists: of a package and a part of it, the part."""
-    parts = [name for name in allow if is_within(name, bound)]
-    return list(dict.fromkeys([*parts, *(name for name in bound if is_within(name, allow))]))
+    inner_packages = [name for name in allow if is_within(name, bound)]
+    return list(dict.fromkeys([*inner_packages, *(name for name in bound if is_within(name, allow))]))
 
 
 def runnable_functions(rubric: Rubric, settings: FunctionSettings) -> dict[str, str]:
     """Allowed functions of a rubric, as `module.path:name`, by criterion id."""
-    found = {criterion.id: function_of(criterion) for criterion in rubric.criteria}
-    return {criterion_id: name for criterion_id, name in found.items() if name and settings.allows(name)}
+    functions = {criterion.id: function_of(criterion) for criterion in rubric.criteria}
+    return {criterion_id: name for criterion_id, name in functions.items() if name and settings.allows(name)}
 
 
 def function_of(criterion: Criterion) -> str | None:
@@ -107,7 +107,7 @@ def refuse_other_functions(rubric: Rubric, settings: FunctionSettings) -> None:
     """Raise `RubricError` for functions of packages that are not allowed: a rubric must not choose code to run."""
     runnable = runnable_functions(rubric, settings)
     faults = tuple(
-        Fault(rubric.id, None, f"{criterion.id}: {_not_allowed(name)}")
+        Fault(rubric.id, None, f"{criterion.id}: {_not_allowed_words(name)}")
         for criterion in rubric.criteria
         if (name := function_of(criterion)) and criterion.id not in runnable
     )
@@ -115,7 +115,7 @@ def refuse_other_functions(rubric: Rubric, settings: FunctionSettings) -> None:
         raise RubricError(faults)
 
 
-def _not_allowed(function: str) -> str:
+def _not_allowed_words(function: str) -> str:
     module = function.partition(":")[0]
     unscored = "with --allow-unscored it stays unscored"
     if is_within(module, STAND_INS):
@@ -133,16 +133,16 @@ def _read_file(path: Path) -> _SettingsFile:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(path.name, f"can't be read ({error}), expected TOML") from None
     except ValidationError as error:
-        faults = [_fault(fault, path.name, text) for fault in error.errors(include_url=False)]
+        faults = [_settings_fault(fault, path.name, text) for fault in error.errors(include_url=False)]
         raise InputError("\n".join(map(str, faults))) from None
     except (ValueError, RecursionError) as error:  # invalid TOML, or numbers or nesting beyond Python's limits
         located = LINE_OF_A_FAULT.search(str(error))
         line = int(located[1]) if located and located[1] else None
-        place = path.name if line is None else f"{path.name}:{line}"
-        raise InputError(place, f"no TOML ({LINE_OF_A_FAULT.sub('', str(error))})", "TOML") from None
+        location = path.name if line is None else f"{path.name}:{line}"
+        raise InputError(location, f"no TOML ({LINE_OF_A_FAULT.sub('', str(error))})", "TOML") from None
 
 
-def _fault(fault: Any, name: str, text: str) -> Fault:
+def _settings_fault(fault: Any, name: str, text: str) -> Fault:
     place: Place = fault["loc"]
     keys = keys_of(_SettingsFile) if len(place) == 1 else keys_of(FunctionSettings)
     place, message = describe(fault, place, keys)

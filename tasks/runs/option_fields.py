@@ -18,15 +18,19 @@ def field_type(option: Option, *, is_strict: bool) -> Any:
     """
     if option.choices:
         return Literal[*option.choices]
-    found = _TYPES.get(option.value_type, option.value_type)
+    value_type = _TYPES.get(option.value_type, option.value_type)
     settings: dict[str, Any] = {"ge": option.least, "le": option.most}
     if is_strict:
-        settings |= {"min_length": 1} if found is str else {"strict": True} if found in (int, float, bool) else {}
+        settings |= (
+            {"min_length": 1} if value_type is str else {"strict": True} if value_type in (int, float, bool) else {}
+        )
     settings = {name: setting for name, setting in settings.items() if setting is not None}
-    return Annotated[found, Field(**settings)] if settings else found
+    return Annotated[value_type, Field(**settings)] if settings else value_type
 
 
 def suite_field(option: Option) -> tuple[Any, Any]:
     """The key of a suites file: its type, and its default and meaning."""
-    found = field_type(option, is_strict=True)
-    return found | None if option.default is None else found, Field(default=option.default, description=option.help)
+    value_type = field_type(option, is_strict=True)
+    return value_type | None if option.default is None else value_type, Field(
+        default=option.default, description=option.help
+    )

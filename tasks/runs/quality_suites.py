@@ -16,8 +16,8 @@ from pydantic import Field, ValidationError
 from gradebook.rubrics.model.errors import ExpectationsError, Fault, FaultList
 from gradebook.rubrics.model.levels import Frozen
 from gradebook.rubrics.text.named_files import read_whole
-from gradebook.rubrics.text.plain_words import describe, keys_of, place_text, shown, unknown_word
-from gradebook.tasks.lake.schema import column_types
+from gradebook.rubrics.text.plain_words import describe, keys_of, place_text, quote_value, unknown_word
+from gradebook.tasks.lake.sql import declared_tables
 
 MOST_BYTES, MOST_EXPECTATIONS, DEEPEST = 1_000_000, 1_000, 20
 OUTPUTS, SCORES = ("outputs",), ("verdicts", "criterion_scores", "run_scores")  # checked before judging, and after
@@ -79,7 +79,7 @@ class ExpectationSuite(Frozen):
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns that the expectations read, each once."""
-        names = (name for each in self.expectations for _, name in columns_of(each.kwargs))
+        names = (name for expectation in self.expectations for _, name in columns_of(expectation.kwargs))
         return tuple(dict.fromkeys(names))
 
     def about(self, index: int) -> str:
@@ -90,14 +90,14 @@ class ExpectationSuite(Frozen):
 def read_quality_suites(path: Path) -> tuple[ExpectationSuite, ...]:
     """Read one suite or a list. Raises `ExpectationsError` with all faults found without great-expectations."""
     faults = FaultList(ExpectationsError)
-    found = _read_json(path)
+    content = _read_json(path)
     suites = []
-    for index, given in enumerate(found if isinstance(found, list) else [found]):
-        whose = f"suite {index + 1}" if isinstance(found, list) else "suite"
+    for index, body in enumerate(content if isinstance(content, list) else [content]):
+        label = f"suite {index + 1}" if isinstance(content, list) else "suite"
         try:
-            suite = ExpectationSuite.model_validate(given)
+            suite = ExpectationSuite.model_validate(body)
         except ValidationError as error:
-            faults.add(Fault(str(path), None, message) for message in _model_faults(error, given, whose))
+            faults.add(Fault(str(path), None, message) for message in _model_faults(error, body, label))
         else:
             suites.append(suite)
             faults.add(Fault(str(path), None, message) for message in _suite_faults(suite))
@@ -119,14 +119,14 @@ def columns_of(kwargs: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield from _condition_columns(kwargs.get("row_condition"), "row_condition")
 
 
-def _condition_columns(condition: Any, place: str) -> Iterator[tuple[str, Any]]:
+def _condition_columns(condition: Any, location: str) -> Iterator[tuple[str, Any]]:
     if not isinstance(condition, dict):
         return
     if isinstance(column := condition.get("column"), dict):
-        yield f"{place}.column.name", column.get("name")
-    parts = condition.get("conditions")
-    for index, part in enumerate(parts if isinstance(parts, list) else ()):
-        yield from _condition_columns(part, f"{place}.conditions[{index}]")
+        yield f"{location}.column.name", column.get("name")
+    conditions = condition.get("conditions")
+    for index, part in enumerate(conditions if isinstance(conditions, list) else ()):
+        yield from _condition_columns(part, f"{location}.conditions[{index}]")
 
 
 def _read_json(path: Path) -> Any:
@@ -134,7 +134,7 @@ def _read_json(path: Path) -> Any:
         return ExpectationsError((Fault(str(path), None, message),))
 
     try:
-        found = json.loads(read_whole(path, MOST_BYTES))
+        content = json.loads(read_whole(path, MOST_BYTES))
     except json.JSONDecodeError as error:
         message = f"found no JSON ({error.msg} in line {error.lineno}), expected an expectation suite"
         raise refuse(message) from None
@@ -143,29 +143,29 @@ def _read_json(path: Path) -> Any:
     except (OSError, ValueError) as error:  # a NUL in a name, no UTF-8, or a number of more than 4,300 digits
         reason = error.strerror if isinstance(error, OSError) else "no JSON in UTF-8"
         raise refuse(f"can't be read ({reason}), expected a file with an expectation suite") from None
-    if _depth(found, 0) > DEEPEST:
+    if _depth(content, 0) > DEEPEST:
         raise refuse(f"found more than {DEEPEST} levels of nesting, expected fewer")
-    return found
+    return content
 
 
 def _depth(value: Any, above: int) -> int:
     """Levels of nesting; no deeper than one level too many."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return max((_depth(each, above + 1) for each in inner), default=above) if above <= DEEPEST else above
+    return max((_depth(child, above + 1) for child in inner), default=above) if above <= DEEPEST else above
 
 
-def _model_faults(error: ValidationError, given: Any, whose: str) -> Iterator[str]:
-    name = given.get("name") if isinstance(given, dict) else None
-    whose = f"suite {name}" if isinstance(name, str) and len(name) <= 200 else whose
+def _model_faults(error: ValidationError, body: Any, label: str) -> Iterator[str]:
+    name = body.get("name") if isinstance(body, dict) else None
+    label = f"suite {name}" if isinstance(name, str) and len(name) <= 200 else label
     faults = error.errors(include_url=False)
     inside = [fault for fault in faults if _is_inside(fault["loc"])]
     for fault in faults:
         place = fault["loc"]
         if _is_inside(place):
-            about = f"{whose}, expectation {int(place[1]) + 1}"
+            about = f"{label}, expectation {int(place[1]) + 1}"
             yield f"{about}: {describe(fault, place[2:], keys_of(Expectation))[1]}"
         elif place != ("expectations",) or not inside:  # without its wrong ones, the list would be too short
-            yield f"{whose}: {describe(fault, place, keys_of(ExpectationSuite))[1]}"
+            yield f"{label}: {describe(fault, place, keys_of(ExpectationSuite))[1]}"
 
 
 def _is_inside(place: tuple[str | int, ...]) -> bool:
@@ -175,24 +175,25 @@ def _is_inside(place: tuple[str | int, ...]) -> bool:
 
 def _suite_faults(suite: ExpectationSuite) -> Iterator[str]:
     if suite.table not in TABLES:
-        yield f"suite {suite.name}: found the table {shown(suite.table)}, expected {unknown_word(suite.table, TABLES)}"
+        expected = unknown_word(suite.table, TABLES)
+        yield f"suite {suite.name}: found the table {quote_value(suite.table)}, expected {expected}"
         return
-    known = [column for table, column in column_types() if table == suite.table]
+    columns = [*declared_tables()[suite.table].columns]
     for index, expectation in enumerate(suite.expectations):
-        for message in _expectation_faults(expectation, known):
+        for message in _expectation_faults(expectation, columns):
             yield f"{suite.about(index)}: {message}"
 
 
-def _expectation_faults(expectation: Expectation, known: list[str]) -> Iterator[str]:
+def _expectation_faults(expectation: Expectation, columns: list[str]) -> Iterator[str]:
     kwargs = expectation.kwargs
     if expectation.type in REFUSED:
         yield f"type: found {expectation.type}, {REFUSED[expectation.type]}"
         return
     for key in sorted(_OWN_KWARGS.intersection(kwargs)):
-        yield f"kwargs.{key}: found {shown(kwargs[key])}, expected no such key"
-    for place, column in columns_of(kwargs):
-        if not isinstance(column, str) or column not in known:
-            yield f"kwargs.{place}: found {shown(column)}, expected {unknown_word(str(column), known)}"
+        yield f"kwargs.{key}: found {quote_value(kwargs[key])}, expected no such key"
+    for location, column in columns_of(kwargs):
+        if not isinstance(column, str) or column not in columns:
+            yield f"kwargs.{location}: found {quote_value(column)}, expected {unknown_word(str(column), columns)}"
     yield from _value_faults(kwargs, ("kwargs",))
     yield from _pattern_faults(kwargs)
     if kwargs.get("row_condition") is not None:
@@ -202,10 +203,10 @@ def _expectation_faults(expectation: Expectation, known: list[str]) -> Iterator[
 def _value_faults(value: Any, place: tuple[str | int, ...]) -> Iterator[str]:
     if isinstance(value, float) and not math.isfinite(value):
         yield f"{place_text(place)}: found {value}, expected a finite number"
-    for key, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+    for key, child in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         if isinstance(key, str) and key.startswith("$"):
-            yield f"{place_text(place)}: found the parameter {shown(key)}, expected a value"
-        yield from _value_faults(each, (*place, key))
+            yield f"{place_text(place)}: found the parameter {quote_value(key)}, expected a value"
+        yield from _value_faults(child, (*place, key))
 
 
 def _pattern_faults(kwargs: dict[str, Any]) -> Iterator[str]:
@@ -215,13 +216,13 @@ def _pattern_faults(kwargs: dict[str, Any]) -> Iterator[str]:
         try:
             pc.match_substring_regex(pa.array([""]), str(pattern))
         except (pa.ArrowInvalid, UnicodeError):
-            yield f"kwargs: found the pattern {shown(pattern)}, expected a regular expression that RE2 accepts"
+            yield f"kwargs: found the pattern {quote_value(pattern)}, expected a regular expression that RE2 accepts"
 
 
-def _condition_faults(condition: Any, place: str) -> Iterator[str]:
+def _condition_faults(condition: Any, location: str) -> Iterator[str]:
     """Faults of a condition on rows. great-expectations hands it to pandas as code, so each part is checked."""
     if not isinstance(condition, dict):
-        yield f"{place}: found {shown(condition)}, {_CONDITION}"
+        yield f"{location}: found {quote_value(condition)}, {_CONDITION}"
         return
     kind = condition.get("type")
     keys: dict[object, set[str]] = {
@@ -231,27 +232,27 @@ def _condition_faults(condition: Any, place: str) -> Iterator[str]:
         "or": {"type", "conditions"},
     }
     if not isinstance(kind, str) or kind not in keys or condition.keys() != keys[kind]:
-        yield f"{place}: found a {shown(kind)} with the keys {', '.join(map(str, condition))}, {_CONDITION}"
+        yield f"{location}: found a {quote_value(kind)} with the keys {', '.join(map(str, condition))}, {_CONDITION}"
     elif kind in ("and", "or"):
-        parts = condition["conditions"]
-        if not isinstance(parts, list) or not parts:
-            yield f"{place}.conditions: found {shown(parts)}, expected a list of conditions"
+        conditions = condition["conditions"]
+        if not isinstance(conditions, list) or not conditions:
+            yield f"{location}.conditions: found {quote_value(conditions)}, expected a list of conditions"
             return
-        for index, part in enumerate(parts):
-            yield from _condition_faults(part, f"{place}.conditions[{index}]")
+        for index, inner in enumerate(conditions):
+            yield from _condition_faults(inner, f"{location}.conditions[{index}]")
     elif not isinstance(condition["column"], dict) or condition["column"].keys() != {"name"}:
-        yield f'{place}.column: found {shown(condition["column"])}, expected {{"name": COLUMN}}'
+        yield f'{location}.column: found {quote_value(condition["column"])}, expected {{"name": COLUMN}}'
     elif kind == "comparison":
-        yield from _comparison_faults(condition["operator"], condition["parameter"], place)
+        yield from _comparison_faults(condition["operator"], condition["parameter"], location)
     elif not isinstance(condition["is_null"], bool):
-        yield f"{place}.is_null: found {shown(condition['is_null'])}, expected true or false"
+        yield f"{location}.is_null: found {quote_value(condition['is_null'])}, expected true or false"
 
 
-def _comparison_faults(operator: Any, parameter: Any, place: str) -> Iterator[str]:
+def _comparison_faults(operator: Any, parameter: Any, location: str) -> Iterator[str]:
     if operator not in _OPERATORS:
-        yield f"{place}.operator: found {shown(operator)}, expected one of {', '.join(_OPERATORS)}"
+        yield f"{location}.operator: found {quote_value(operator)}, expected one of {', '.join(_OPERATORS)}"
     is_list = operator in ("IN", "NOT_IN")
     values = parameter if isinstance(parameter, list) and is_list else [parameter]
     if not all(isinstance(value, str | int | float) for value in values):
         expected = "a list of texts or numbers" if is_list else "a text or a number"
-        yield f"{place}.parameter: found {shown(parameter)}, expected {expected}"
+        yield f"{location}.parameter: found {quote_value(parameter)}, expected {expected}"

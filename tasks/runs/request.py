@@ -1,9 +1,10 @@
 """The request for an evaluation; each option is described here, once."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Flag, StrEnum, auto
 from types import MappingProxyType, UnionType
@@ -12,16 +13,15 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.statistics.series import Series
 from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
-from gradebook.tasks.datasets.traces.names import GIVEN_FORMATS
-from gradebook.tasks.judging.settings.deadline import read_deadline
-from gradebook.tasks.workspace.folder import DEFAULT_LAKE, RUN_ID
+from gradebook.tasks.datasets.traces import GIVEN_FORMATS
+from gradebook.tasks.workspace.folder import DEFAULT_LAKE, LATEST, RUN_ID
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesOfNights:
-    """Series of looks at a gate. per: month begins a new one on its first day, branch never does.
+    """Series of analyses of a gate. per: month begins a new series on its first day, branch never does.
 
-    One over the checkpoints of a model is per branch.
+    A series over the checkpoints of a model is per branch.
     """
 
     series: Series
@@ -40,6 +40,9 @@ class Use(Flag):
     FINGERPRINT = auto()  # requests that differ in it are different runs; a file counts by its content
 
 
+LATEST_MET, BEST, REFERENCE = "latest_met", "best", "reference"
+BASELINE_WORDS = (LATEST, LATEST_MET, BEST, REFERENCE)  # in place of a run's id
+ALL_MODELS = "all"
 NO_RUN = "null"  # DuckDB reads a partition of this name, in any letters, as rows without a run
 FLOWS = Use.OUTPUTS_FLOW | Use.CHECKPOINT_FLOW
 ASKED = Use.COMMAND | FLOWS | Use.SUITE | Use.RESUME
@@ -105,7 +108,7 @@ class Option:
         if self.value_type is Mapping:
             return [word for column, name in value.items() for word in (self.flag, f"{column}={name}")]
         if self.value_type is tuple:
-            return [word for each in value for word in (self.flag, each)]
+            return [word for text in value for word in (self.flag, text)]
         return [self.flag, _value_words(value)]
 
     def refuse(self, value: Any) -> None:
@@ -119,8 +122,8 @@ class Option:
             least, most = self.least, self.most
             is_right = (least is None or least <= value < math.inf) and (most is None or value <= most)
         if not is_right:
-            shown = f"{value:g}" if isinstance(value, float) else repr(value)
-            raise InputError(self.flag, shown, self.expected or f"one of {', '.join(self.choices)}")
+            written = f"{value:g}" if isinstance(value, float) else repr(value)
+            raise InputError(self.flag, written, self.expected or f"one of {', '.join(self.choices)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +265,7 @@ class EvaluationRequest:
     baseline: Annotated[
         str | None,
         Option(
-            "a run to compare with, or latest: the rubric's last published run",
+            "a run to compare with: its id, latest, latest_met (gates met), best, or reference (pinned)",
             (ASKED | Use.SETTINGS) & ~Use.CHECKPOINT_FLOW,
             Panel.COMPARE,
         ),
@@ -270,7 +273,7 @@ class EvaluationRequest:
     require: Annotated[
         str | None,
         Option(
-            "a gate, met only if this rule holds for the comparison: not_worse_by(0.02)",
+            "a gate, met only if this rule holds for the comparison: not_worse_by(0.02); auto: by the number of cases",
             ASKED | Use.SETTINGS,
             Panel.COMPARE,
         ),
@@ -299,6 +302,15 @@ class EvaluationRequest:
             Panel.COMPARE,
         ),
     ] = False
+    models: Annotated[
+        str,
+        Option(
+            "models that decide the gate: common (those that the baseline has too) or all",
+            ASKED | Use.SETTINGS,
+            Panel.COMPARE,
+            choices=("common", ALL_MODELS),
+        ),
+    ] = "common"
     gate: Annotated[
         str,
         Option(
@@ -371,25 +383,25 @@ class EvaluationRequest:
         return self.model or (self.checkpoint.model if self.checkpoint else None)
 
 
-def _options() -> Iterable[Option]:
+def _field_options() -> Iterable[Option]:
     """Options, completed with name, type and default of their fields."""
-    for each in fields(EvaluationRequest):
-        if get_origin(each.type) is not Annotated:
+    for option_field in fields(EvaluationRequest):
+        if get_origin(option_field.type) is not Annotated:
             continue
-        kind, option = get_args(each.type)
+        kind, option = get_args(option_field.type)
         (kind, *_) = get_args(kind) if isinstance(kind, UnionType) else (kind,)
-        default = {} if each.default_factory is dict else each.default
+        default = {} if option_field.default_factory is dict else option_field.default
         yield replace(
             option,
-            flag=option.flag or f"--{each.name.replace('_', '-')}",
-            name=each.name,
+            flag=option.flag or f"--{option_field.name.replace('_', '-')}",
+            name=option_field.name,
             value_type=get_origin(kind) or kind,
             default=None if default is MISSING else default,
             is_required=default is MISSING,
         )
 
 
-OPTIONS: Mapping[str, Option] = MappingProxyType({option.name: option for option in _options()})
+OPTIONS: Mapping[str, Option] = MappingProxyType({option.name: option for option in _field_options()})
 
 
 def options_of(use: Use) -> tuple[Option, ...]:
@@ -397,32 +409,32 @@ def options_of(use: Use) -> tuple[Option, ...]:
     return tuple(option for option in OPTIONS.values() if use in option.use)
 
 
-def read_request(given: Mapping[str, Any], now: datetime) -> EvaluationRequest:
+def read_request(values: Mapping[str, Any], now: datetime) -> EvaluationRequest:
     """Make a request from the options of a command line, a flow run or a suites file; None: the default.
 
     now: start of durations. Raises `InputError`.
     """
     return EvaluationRequest(
-        **{name: _read(OPTIONS[name], value, now) for name, value in given.items() if value is not None}
+        **{name: _read_option(OPTIONS[name], value, now) for name, value in values.items() if value is not None}
     )
 
 
-def _read(option: Option, given: Any, now: datetime) -> Any:
+def _read_option(option: Option, value: Any, now: datetime) -> Any:
     if option.value_type is datetime:
-        return read_deadline(given, now)
+        return read_deadline(value, now)
     if option.value_type is Mapping:
-        return dict(given) if isinstance(given, Mapping) else read_column_map(given)
-    return tuple(given) if option.value_type is tuple else given
+        return dict(value) if isinstance(value, Mapping) else read_column_map(value)
+    return tuple(value) if option.value_type is tuple else value
 
 
 def read_column_map(pairs: Iterable[str]) -> dict[str, str]:
     """Read `--map output=response` pairs: gradebook's column, then the file's. Raises `InputError`."""
     column_map = {}
     for pair in pairs:
-        column, equals, found = pair.partition("=")
-        if not (column and equals and found):
+        column, equals, name = pair.partition("=")
+        if not (column and equals and name):
             raise InputError("--map", repr(pair), "COLUMN=NAME_IN_THE_FILE")
-        column_map[column] = found
+        column_map[column] = name
     return column_map
 
 
@@ -454,5 +466,27 @@ def refuse_bad_run_id(run_id: str | None) -> None:
     """Raise `InputError` if a run id can't be the name of a folder, or of a partition. None: no id was given."""
     if run_id is None:
         return
-    if not RUN_ID.fullmatch(run_id) or run_id.lower() == NO_RUN:
-        raise InputError("--run-id", repr(run_id), "up to 80 letters, digits, - and _, but not null")
+    if not RUN_ID.fullmatch(run_id) or run_id.lower() in (NO_RUN, *BASELINE_WORDS):
+        reserved = ", ".join(BASELINE_WORDS)
+        raise InputError("--run-id", repr(run_id), f"up to 80 letters, digits, - and _, but not null, {reserved}")
+
+
+_DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?")
+
+
+def read_deadline(text: str, now: datetime) -> datetime:
+    """Read a time (ISO 8601; local without a zone) or a duration from now, such as 6h or 1h30m.
+
+    Past times are valid. Raises `InputError`.
+    """
+    try:
+        duration = _DURATION.fullmatch(text.strip())
+        if text.strip() and duration:
+            days, hours, minutes, seconds = (int(number or 0) for number in duration.groups())
+            return now + timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        time = datetime.fromisoformat(text.strip())
+        return time if time.tzinfo else time.astimezone()
+    except (ValueError, OverflowError, OSError):  # raised for times near the last year
+        raise InputError(
+            "--deadline", f"{text!r}", "a time such as 2030-01-31T06:00 or a duration such as 6h or 90m"
+        ) from None

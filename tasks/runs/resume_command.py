@@ -15,9 +15,9 @@ _BUDGET = re.compile(r"--budget-usd(?: (\d\S*))?")  # of a fault, with the sum t
 _GIVEN_BUDGET = re.compile(r"(?<= --budget-usd )\S+")
 
 
-def keep_words(folder: RunFolder, request: EvaluationRequest) -> None:
+def store_command(folder: RunFolder, request: EvaluationRequest) -> None:
     """Store the command that resumes a run, so that other commands can show it."""
-    stored = {"words": _words(folder, request), "folder": str(Path.cwd()), "trigger": request.trigger}
+    stored = {"words": _command_words(folder, request), "folder": str(Path.cwd()), "trigger": request.trigger}
     write_text(folder.request_file, json.dumps(stored))
 
 
@@ -26,7 +26,7 @@ def option_words(request: EvaluationRequest, options: Iterable[Option]) -> list[
     return [word for option in options for word in option.words(getattr(request, option.name))]
 
 
-def _words(folder: RunFolder, request: EvaluationRequest) -> list[str]:
+def _command_words(folder: RunFolder, request: EvaluationRequest) -> list[str]:
     """Words of the command, without its lake; empty if no `gradebook evaluate` makes the same request."""
     if request.again:
         return [*request.again]
@@ -35,9 +35,9 @@ def _words(folder: RunFolder, request: EvaluationRequest) -> list[str]:
     return ["gradebook", "evaluate", *option_words(request, options_of(Use.RESUME)), "--run-id", folder.run_id]
 
 
-def going_on(folder: RunFolder, lake_words: tuple[str, ...]) -> str:
+def command_to_resume(folder: RunFolder, lake_words: tuple[str, ...]) -> str:
     """Command that resumes a run. lake_words: options that name its lake."""
-    stored = read_kept(folder.request_file)
+    stored = read_json_or_empty(folder.request_file)
     if words := stored.get("words"):
         return f"cd {shlex.quote(stored['folder'])} && {shlex.join([*words, *lake_words])}"
     # A nightly run or a checkpoint's, or a run that was killed before it stored the command.
@@ -47,7 +47,7 @@ def going_on(folder: RunFolder, lake_words: tuple[str, ...]) -> str:
 
 def in_suites_file(fault: str) -> str:
     """Fault of a suite that names the key of its file instead of the option `--budget-usd`."""
-    return _BUDGET.sub(lambda found: f"`budget_usd{f': {found[1]}' if found[1] else ''}` in the suites file", fault)
+    return _BUDGET.sub(lambda match: f"`budget_usd{f': {match[1]}' if match[1] else ''}` in the suites file", fault)
 
 
 def with_larger_budget(command: str, reason: str) -> str:
@@ -55,11 +55,11 @@ def with_larger_budget(command: str, reason: str) -> str:
 
     Unchanged if the run failed for another reason.
     """
-    named = _BUDGET.search(reason) if reason.startswith("budget: ") else None
-    return _GIVEN_BUDGET.sub(named[1] or "USD", command) if named else command
+    match = _BUDGET.search(reason) if reason.startswith("budget: ") else None
+    return _GIVEN_BUDGET.sub(match[1] or "USD", command) if match else command
 
 
-def read_kept(path: Path) -> dict[str, Any]:
+def read_json_or_empty(path: Path) -> dict[str, Any]:
     """Content of a JSON file of a run's folder; empty if the file is missing or incomplete."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))

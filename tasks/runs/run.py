@@ -1,5 +1,6 @@
 """A run: one rubric version applied to one set of outputs, with its lake and working folder."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -7,9 +8,10 @@ from importlib import metadata
 from pathlib import Path
 
 from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.statistics.rules import AUTO
 from gradebook.tasks.datasets.discovery import dataset_folders
 from gradebook.tasks.judging.settings.embedder import Embedder
-from gradebook.tasks.judging.settings.panels import Judge
+from gradebook.tasks.judging.settings.judge import Judge, JudgeSettings
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.runs.function_settings import FunctionSettings
 from gradebook.tasks.runs.quality_suites import ExpectationSuite
@@ -43,9 +45,22 @@ class Run:
         return dataset_folders(self.files)
 
     @property
+    def require(self) -> str | None:
+        """Rule of `--require`; of `auto` the chosen one, None until it is chosen."""
+        if self.request.require != AUTO:
+            return self.request.require
+        file = self.folder.rule_file
+        return json.loads(file.read_text(encoding="utf-8"))["require"] if file.exists() else None
+
+    @property
     def asks_models(self) -> bool:
         """Whether the run may pay for replies: it has a judge or an embedder."""
         return self.judge is not None or self.embedder is not None
+
+    @property
+    def asked_models(self) -> tuple[JudgeSettings, ...]:
+        """Models that are asked for verdicts; none without a judge."""
+        return self.judge.online if self.judge else ()
 
     @property
     def run_id(self) -> str:

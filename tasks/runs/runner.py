@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from urllib.parse import SplitResult, urlsplit
 
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.system.prefect_blocks import read_api_url
+from gradebook.tasks.system.prefect_settings import read_api_url
 
 SETTING = "GRADEBOOK_TASK_RUNNER"  # used without --runner; a deployment sets it in its job variables
 THREADS = "threads"
@@ -35,11 +35,11 @@ class Runner:
 
 def read_runner(text: str | None) -> Runner:
     """Parse a runner; None: from the environment, or threads. Raises `InputError`."""
-    words = text or os.environ.get(SETTING) or THREADS
-    kind, colon, address = words.partition(":")
+    setting = text or os.environ.get(SETTING) or THREADS
+    kind, colon, address = setting.partition(":")
     is_known = kind in CLUSTERS if colon else kind in {THREADS, *CLUSTERS}
     if not is_known or (colon and not address):
-        raise InputError("--runner", repr(words), _EXPECTED)
+        raise InputError("--runner", repr(setting), _EXPECTED)
     if kind in CLUSTERS and find_spec(CLUSTERS[kind]) is None:
         package = CLUSTERS[kind].replace("_", "-")
         hint = f"pip install '.[{kind}]' in gradebook's clone"

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gradebook.rubrics.files.case_criteria import read_case_criterion
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.feedback import (
     MOST_CRITERIA_SHOWN,
@@ -29,11 +28,12 @@ from gradebook.rubrics.prompts.feedback import (
     render_output_feedback,
     show_verdicts,
 )
+from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.datasets.case_criteria import read_case_criteria
 from gradebook.tasks.judging.replies.question import FeedbackAnswer, FeedbackQuestion
 from gradebook.tasks.judging.replies.recorded_judge import ReplaySession
 from gradebook.tasks.judging.session.session import JudgingSession
-from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
+from gradebook.tasks.judging.settings.judge import PlainJudge
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import make_table
@@ -75,7 +75,7 @@ def write_feedback(
     rubric: Rubric,
     shards: tuple[str, ...],
     session: JudgingSession | ReplaySession,
-    judge: JudgeSettings | ReplaySettings,
+    judge: PlainJudge,
 ) -> FeedbackCount:
     """Let the judge explain the collected verdicts of a run; writes `feedback.parquet`, as `FEEDBACK_SCHEMA`.
 
@@ -97,8 +97,8 @@ def write_feedback(
             writer.write_table(rows)
             counts = [count + more for count, more in zip(counts, written, strict=True)]
     asked_count, replayed_count, unusable_count = counts
-    missing = f"--feedback llm: no usable reply for {counted(unusable_count, 'text')}; the plain summary is used there"
-    return FeedbackCount(asked_count, replayed_count, missing if unusable_count else None)
+    note = f"--feedback llm: no usable reply for {counted(unusable_count, 'text')}; the plain summary is used there"
+    return FeedbackCount(asked_count, replayed_count, note if unusable_count else None)
 
 
 def _answer(
@@ -126,14 +126,7 @@ def _ledger_texts(lake: Lake, keys: list[str]) -> dict[str, str]:
     """Texts in the ledger, by key; the earliest text of a key is always the one used."""
     with connect(lake, read_only=True) as connection:
         connection.register("wanted_keys", pa.table({"request_key": pa.array(keys, pa.string())}))
-        rows = connection.execute(
-            """
-            select request_key, arg_min(rationale, (asked_at, judgment_id))
-            from judgments
-            where status = 'scored' and request_key in (select request_key from wanted_keys)
-            group by request_key
-            """
-        ).fetchall()
+        rows = connection.execute(query("scoring/first_texts")).fetchall()
     return dict(rows)
 
 
@@ -154,20 +147,20 @@ def _output_questions(
         "select output_id, model, checkpoint, is_passed from output_scores "
         "where output_id in (select output_id from read_parquet(?))"
     )
-    known = {row[0]: row[1:] for row in connection.execute(passed, [glob.escape(shard)]).fetchall()}
+    group_by_output = {row[0]: row[1:] for row in connection.execute(passed, [glob.escape(shard)]).fetchall()}
     for output_id, case in read_cases(shard):
-        model, checkpoint, is_passed = known[output_id]
+        model, checkpoint, is_passed = group_by_output[output_id]
         messages = render_output_feedback(case, verdicts.get(output_id, ()), is_passed)
         yield FeedbackQuestion(output_id, model, checkpoint, False, messages, feedback_key(digest, messages))
 
 
 def _shard_verdicts(folder: RunFolder, rubric: Rubric, index: int) -> dict[str, list[ShownVerdict]]:
     rows = pq.read_table(folder.collected_file(index), columns=_VERDICT_COLUMNS).to_pylist()
-    own = {
+    own_criteria = {
         (row["output_id"], row["criterion_id"]): read_case_criterion(row["body"])
         for row in read_case_criteria(folder, index).to_pylist()
     }
-    return show_verdicts(rubric, rows, own)
+    return show_verdicts(rubric, rows, own_criteria)
 
 
 def _group_questions(connection: duckdb.DuckDBPyConnection, rubric: Rubric, digest: str) -> Iterator[FeedbackQuestion]:
@@ -179,16 +172,18 @@ def _group_questions(connection: duckdb.DuckDBPyConnection, rubric: Rubric, dige
     for model, checkpoint, criterion_id, count, reason in frequent:
         reasons.setdefault((model, checkpoint, criterion_id), []).append((reason, count))
     of_rubric = {criterion.id: criterion for criterion in rubric.criteria}
-    parts: dict[tuple[str, str | None], list[GroupCriterion]] = {}
+    group_criteria: dict[tuple[str, str | None], list[GroupCriterion]] = {}
     weakest_first = "from weakest_criteria order by distance desc nulls last, criterion_id"
     for row in connection.execute(weakest_first).to_arrow_table().to_pylist():
         group, criterion_id = (row["model"], row["checkpoint"]), row["criterion_id"]
         criterion: Criterion = of_rubric.get(criterion_id) or read_case_criterion(row["body"])
-        named = tuple(reasons.get((*group, criterion_id), ()))
-        part = GroupCriterion(criterion, row["mean"], row["scored_count"], row["unscored_count"], named)
-        parts.setdefault(group, []).append(part)
+        criterion_reasons = tuple(reasons.get((*group, criterion_id), ()))
+        group_criterion = GroupCriterion(
+            criterion, row["mean"], row["scored_count"], row["unscored_count"], criterion_reasons
+        )
+        group_criteria.setdefault(group, []).append(group_criterion)
     for model, checkpoint, output_id, n, passed, failed in connection.execute(query("scoring/group_counts")).fetchall():
-        criteria = tuple(parts.get((model, checkpoint), ()))
+        criteria = tuple(group_criteria.get((model, checkpoint), ()))
         messages = render_group_feedback(GroupVerdicts(n, passed, failed, criteria))
         yield FeedbackQuestion(output_id, model, checkpoint, True, messages, feedback_key(digest, messages))
 

@@ -1,42 +1,46 @@
-"""One criterion over one shard, by any method; and the collected verdicts of a shard."""
+"""Scoring of a run's shards: each criterion over each shard, by any method, and the collected verdicts of a shard.
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+Resources and sessions with the judges are opened before the first shard and closed after the last. Checks and
+schemas may run on a cluster's workers, which receive paths and settings and write the verdict files.
+"""
+
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gradebook.rubrics.model.methods import ASKED_METHODS
+from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
-from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA
-from gradebook.tasks.judging.settings.panels import list_opinions
-from gradebook.tasks.ratings.run_ratings import prefers_people, score_ratings
-from gradebook.tasks.scoring.case_criteria import score_case_criteria
-from gradebook.tasks.scoring.claims import score_claims
-from gradebook.tasks.scoring.computed import compute_verdicts, is_computed, leave_unscored, write_counted
-from gradebook.tasks.scoring.functions import FUNCTION_COLUMNS, score_function
-from gradebook.tasks.scoring.human_preferred import score_preferred
-from gradebook.tasks.scoring.judge import NO_JUDGE, judge_outputs, score_judge, score_without_judge
-from gradebook.tasks.scoring.judge_shard import has_missing_scores
-from gradebook.tasks.scoring.list_answers import ListJudges
-from gradebook.tasks.scoring.preferences import score_preferences
-from gradebook.tasks.scoring.setup import ScoringSetup
-from gradebook.tasks.scoring.similarity import score_similarity
-from gradebook.tasks.scoring.steps import score_steps_of
-from gradebook.tasks.system.files import PARQUET_SETTINGS, replaced_file
+from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA, OwnCriterion, own_criteria
+from gradebook.tasks.judging.session.session import (
+    JudgingSession,
+    Money,
+    Session,
+    open_sessions,
+    probe_members,
+    writer_session,
+)
+from gradebook.tasks.judging.settings.judge import FIRST, Judge
+from gradebook.tasks.ledger.ledger import held_judgments, settle_run
+from gradebook.tasks.methods.judge_shard import JudgedShards, has_missing_scores
+from gradebook.tasks.methods.method import ScoringMethod, ScoringSetup, ShardCache
+from gradebook.tasks.methods.table import METHODS, is_computed, method_of
+from gradebook.tasks.planning.plan import RunPlan
+from gradebook.tasks.planning.shard_plan import open_keys
+from gradebook.tasks.runs.run import Run, code_version
+from gradebook.tasks.system.files import PARQUET_SETTINGS, replaced_file, write_parquet
 from gradebook.tasks.system.processes import COMPUTING
 from gradebook.tasks.system.progress import reporter
 from gradebook.tasks.workspace.folder import RunFolder
-from gradebook.tasks.workspace.timings import Timing, timed
-
-RECORDED = {  # reasons of verdicts for which recorded replies hold nothing
-    "claims": "no_claims: recorded replies hold no claims",
-    "steps": "no_step_verdicts: recorded replies hold no verdicts on steps",
-    "preference": "no_preferences: recorded replies hold no preferences",
-}
+from gradebook.tasks.workspace.timings import Timing, append_timing, timed
 
 
 def score_shard(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int) -> Path:
@@ -44,12 +48,14 @@ def score_shard(setup: ScoringSetup, criterion: Criterion, shard: str, shard_ind
 
     A file written by an earlier, interrupted command is kept, unless one of its verdicts waits for a judge.
     """
-    turn = nullcontext() if criterion.method.type in ASKED_METHODS else COMPUTING
+    slot = nullcontext() if criterion.method.is_asked else COMPUTING
     path = setup.folder.verdict_file(criterion.id, shard_index)
-    with turn:
-        return _scored_once(
-            setup, criterion.id, shard_index, path, partial(_write, setup, criterion, shard, shard_index)
-        )
+    with slot:
+        if not _skip_finished(setup, path):
+            with _timed_scoring(setup, criterion.id, shard_index) as timing:
+                verdicts = method_of(criterion).score_shard(setup, criterion, shard, shard_index, timing)
+                timing.row_count = write_counted(path, verdicts)
+    return path
 
 
 def score_criteria(setup: ScoringSetup, criteria: Sequence[Criterion], shard: str, shard_index: int) -> None:
@@ -61,20 +67,27 @@ def score_criteria(setup: ScoringSetup, criteria: Sequence[Criterion], shard: st
 def score_own_criteria(setup: ScoringSetup, shard: str, shard_index: int) -> Path:
     """Write the verdicts on a shard's per-case criteria and return the file's path."""
     path = setup.folder.verdict_file(CASE_CRITERIA, shard_index)
-    return _scored_once(setup, CASE_CRITERIA, shard_index, path, partial(_write_own, setup, shard, shard_index))
+    if not _skip_finished(setup, path):
+        with _timed_scoring(setup, CASE_CRITERIA, shard_index) as timing:
+            timing.row_count = write_counted(path, score_case_criteria(setup, shard, shard_index, timing))
+    return path
 
 
-def _scored_once(
-    setup: ScoringSetup, name: str, shard_index: int, path: Path, write: Callable[[Path, Timing], int]
-) -> Path:
-    if path.exists() and not (setup.session and has_missing_scores(path)):
+def _skip_finished(setup: ScoringSetup, path: Path) -> bool:
+    """Count an earlier command's verdict file as progress; False if there is none, or a verdict waits for a judge."""
+    is_finished = path.exists() and not (setup.session and has_missing_scores(path))
+    if is_finished:
         reporter().advance("score", pq.read_metadata(path).num_rows)
-        return path
+    return is_finished
+
+
+@contextmanager
+def _timed_scoring(setup: ScoringSetup, name: str, shard_index: int) -> Iterator[Timing]:
+    """Measure and report the scoring of one verdict file; the block sets row_count."""
     with timed(setup.folder, "score", name, shard_index) as timing:
-        timing.row_count = write(path, timing)
+        yield timing
     pa.default_memory_pool().release_unused()  # otherwise each thread keeps the memory of its largest shard
     reporter().advance("score", timing.row_count)
-    return path
 
 
 def collect_shard(folder: RunFolder, rubric: Rubric, shard_index: int) -> int:
@@ -94,59 +107,201 @@ def collect_shard(folder: RunFolder, rubric: Rubric, shard_index: int) -> int:
     return count
 
 
-def _write(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, path: Path, timing: Timing) -> int:
-    if is_computed(criterion):
-        return compute_verdicts(setup.computation(criterion, shard, shard_index), setup.shards)
-    return write_counted(path, _score(setup, criterion, shard, shard_index, timing))
+def score_case_criteria(setup: ScoringSetup, shard: str, shard_index: int, timing: Timing) -> pa.Table:
+    """Score a shard's outputs by their per-case criteria: `VERDICT_SCHEMA`, one row per output and criterion."""
+    by_kind: dict[str, list[OwnCriterion]] = {}
+    for own_criterion in own_criteria(setup.folder, shard_index):
+        by_kind.setdefault(own_criterion.criterion.method.kind, []).append(own_criterion)
+    tables = []
+    for kind, of_kind in by_kind.items():
+        settings = of_kind[0].criterion.method
+        method = METHODS[kind] if settings.is_for_rows else ScoringMethod()  # which leaves all unscored
+        with nullcontext() if settings.is_asked else COMPUTING:
+            tables.append(method.score_own(setup, of_kind, shard, shard_index, timing))
+    return pa.concat_tables(tables or [VERDICT_SCHEMA.empty_table()])
 
 
-def _write_own(setup: ScoringSetup, shard: str, shard_index: int, path: Path, timing: Timing) -> int:
-    return write_counted(path, score_case_criteria(setup, shard, shard_index, timing))
+@contextmanager
+def opened_setup(run: Run, plan: RunPlan, shards: Sequence[str] = ()) -> Iterator[ScoringSetup]:
+    """Setup of a run, open while the block runs. shards: of the run. Raises as `judging`."""
+    kinds = {criterion.method.kind for criterion in run.rubric.criteria}
+    with ExitStack() as stack:
+        opened = {  # before the judge: requests for vectors have the same budget, and their spend is settled
+            kind: stack.enter_context(method.opened(run, plan, shards))
+            for kind, method in METHODS.items()
+            if kind in kinds
+        }
+        sessions = stack.enter_context(judging(run, plan))
+        judged = session = None
+        if run.judge is not None:
+            session = writer_session(run.judge, sessions)
+            judged = JudgedShards(run.folder, run.rubric, run.judge, sessions, run.folders)
+        yield ScoringSetup(
+            run.folder,
+            run.rubric.schemas,
+            run.folders,
+            run.lake,
+            session,
+            sessions,
+            judged,
+            run.rubric.taxonomy,
+            opened,
+        )
 
 
-def _score(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing) -> pa.Table:
-    run_id, method = setup.folder.run_id, criterion.method
-    if method.type == "ratings":  # of steps too: their score is the rating
-        return score_ratings(run_id, criterion, _read_columns(shard), setup.folder.ratings_file)
-    if method.type == "judge" and not criterion.is_stepwise:
-        return _judged(setup, criterion, shard, shard_index, timing)
-    if method.type == "function":
-        return score_function(run_id, criterion, _read_columns(shard, *FUNCTION_COLUMNS), setup.functions, timing)
-    if method.type == "similarity":
-        return score_similarity(setup.folder, criterion, shard, shard_index, setup.others, timing)
-    return _asked_otherwise(setup, criterion, shard, shard_index, timing)
+@contextmanager
+def judging(run: Run, plan: RunPlan) -> Iterator[tuple[Session, ...]]:
+    """One session per judge of the run while the block runs; none without a judge.
+
+    All replies are settled into the ledger afterwards, also after a failure. Raises `EndpointUnavailable` if a question
+    is open and the endpoint does not answer or refuses the key.
+    """
+    if run.judge is None:
+        yield ()
+        return
+    probe_members(run.judge, plan.asked_judges)
+    money = Money(run.request.budget_usd, run.folder.path / "budget.jsonl", plan.cost_high_usd)
+    try:
+        deadline = run.request.deadline
+        is_read = plan.replayed_count > 0
+        with open_sessions(run.judge, money, run.lake.journal_folder, run.run_id, deadline, is_read) as sessions:
+            _acquire_leases(run, run.judge, sessions)
+            reporter().begin("judge", plan.open_count or None)  # one request may answer several
+            try:
+                yield sessions
+            finally:  # a resuming command does not know these notes
+                online = [session for session in sessions if isinstance(session, JudgingSession)]
+                run.folder.add_notes(session.note for session in online)
+                run.folder.add_notes(session.doubt(is_maybe_cut=False) for session in online)
+                run.folder.add_warnings(session.doubt(is_maybe_cut=True) for session in online)
+            reporter().end("judge")
+            cpu_s = max(session.cpu_s for session in sessions)  # sessions of one run share a thread
+        # One thread asks for all criteria, so its time belongs to none of them.
+        append_timing(run.folder, Timing("score", cpu_s=cpu_s))
+    finally:
+        settle_run(run.lake, run.folder)
 
 
-def _asked_otherwise(
-    setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing
-) -> pa.Table:
-    """Verdicts of a judge that is not asked for one level of an output: on claims, steps or pairs of answers."""
-    folder, judged = setup.folder, setup.judged
-    if setup.lake is not None and judged is not None and list_opinions(judged.judge, criterion.id):
-        judges = ListJudges(folder.run_id, judged.judge, setup.sessions, setup.lake, timing, judged.saved)
-        if criterion.is_stepwise:
-            return score_steps_of(folder, criterion, setup.taxonomy, shard, shard_index, judges)
-        score = score_claims if criterion.method.type == "claims" else score_preferences
-        return score(folder, criterion, shard, shard_index, judges)
-    reason = NO_JUDGE if judged is None else RECORDED["steps" if criterion.is_stepwise else criterion.method.type]
-    return leave_unscored(folder.run_id, criterion, _read_columns(shard), reason)
+def _acquire_leases(run: Run, judge: Judge, sessions: tuple[Session, ...]) -> None:
+    """Lease the run's questions, so that concurrent runs wait for its replies instead of paying for their own.
+
+    Questions to a cascade's second judge are leased when they are known: otherwise other runs could wait for nothing.
+    Judges under a Prefect limit are left out: a run with a slot must not wait for a run that needs one. All others are
+    leased in one transaction, so that two runs with common members do not wait for each other.
+    """
+    find_held = partial(held_judgments, run.lake)
+    wanted = []
+    for index, session in enumerate(sessions):
+        is_later = judge.when is not None and index != FIRST
+        if isinstance(session, JudgingSession) and session.settings.concurrency_limit is None:
+            keys = () if is_later else open_keys(run.folder, run.rubric, index, session.settings.packing_rule)
+            wanted.append((session.open_leases(find_held), list(keys)))
+    if wanted:
+        wanted[0][0].acquire_together(wanted)
 
 
-def _judged(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing) -> pa.Table:
-    output_ids, judged = _read_columns(shard).column("output_id"), setup.judged
-    if not prefers_people(criterion):
-        if judged is None:
-            return score_without_judge(setup.folder.run_id, criterion, output_ids)
-        return score_judge(setup.folder, criterion, shard, shard_index, judged, timing)
-
-    def judge_others(others: pa.ChunkedArray) -> pa.Table:
-        if judged is None:
-            return score_without_judge(setup.folder.run_id, criterion, others)
-        return judge_outputs(setup.folder, [(criterion, others)], criterion.id, shard, shard_index, judged, timing)
-
-    return score_preferred(setup.folder.run_id, criterion, output_ids, setup.folder.ratings_file, judge_others)
+_SHARED = "expected the run's folder under the same path on each worker (docs/scaling.md)"
 
 
-def _read_columns(shard: str, *names: str) -> pa.Table:
-    """Only the columns that the criterion needs, as several shards are in memory at once."""
-    return pq.read_table(shard, columns=["output_id", *names])
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """One code-decided criterion over one shard, with all inputs, so that it can be sent to a cluster's worker."""
+
+    criterion: Criterion
+    shard: str  # path of its file
+    target: Path  # path of the verdict file
+    folder: RunFolder
+    folders: tuple[Path, ...]  # folders of the dataset's files, for outputs that name a sound file
+    schemas: Mapping[str, dict[str, Any]]  # the rubric's, by name
+
+
+@dataclass(frozen=True, slots=True)
+class ShardWork:
+    """All missing code-decided verdict files of one shard, as one task, so that the shard is read once."""
+
+    computations: tuple[Computation, ...] = ()
+    code_version: str = ""
+    shard_index: int = 0
+
+    @property
+    def criterion_ids(self) -> frozenset[str]:
+        """Criteria that this work decides."""
+        return frozenset(computation.criterion.id for computation in self.computations)
+
+
+def shard_work(setup: ScoringSetup, rubric: Rubric, shard: str, shard_index: int) -> ShardWork:
+    """Work on one shard that a cluster may do."""
+    computations = (
+        Computation(
+            criterion,
+            shard,
+            setup.folder.verdict_file(criterion.id, shard_index),
+            setup.folder,
+            setup.dataset_folders,
+            setup.schemas,
+        )
+        for criterion in rubric.criteria
+        if is_computed(criterion)
+    )
+    return ShardWork(
+        tuple(computation for computation in computations if not computation.target.exists()),
+        code_version(),
+        shard_index,
+    )
+
+
+def compute_work(work: ShardWork) -> tuple[Timing, ...]:
+    """Write the verdict files atomically; returns the timings.
+
+    A second worker with the same work writes the same bytes. Raises `UnfinishedError` if this worker cannot read or
+    write the run's folder, or runs another version of gradebook.
+    """
+    if code_version() != work.code_version:
+        raise UnfinishedError(
+            f"worker {socket.gethostname()}: found gradebook {code_version()}, expected {work.code_version}, "
+            "as where the run was started"
+        )
+    shards = ShardCache()
+    try:
+        return tuple(_compute(computation, shards) for computation in work.computations)
+    except OSError as error:
+        fault = f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
+        raise UnfinishedError(f"worker {socket.gethostname()}: found {fault}; {_SHARED}") from error
+
+
+def record_work(folder: RunFolder, shard_index: int, timings: tuple[Timing, ...]) -> None:
+    """Add the workers' results to the run's timings and progress. Raises `UnfinishedError` if a file is not visible."""
+    for timing in timings:
+        path = folder.verdict_file(str(timing.criterion_id), shard_index)
+        if not _is_visible(path):
+            raise UnfinishedError(f"{path}: found no such file, though a worker wrote it; {_SHARED}")
+        append_timing(folder, replace(timing, shard_index=shard_index))
+        reporter().advance("score", timing.row_count)
+
+
+def compute_verdicts(computation: Computation, shards: ShardCache) -> int:
+    """Write the verdict file atomically; returns the number of verdicts."""
+    setup = ScoringSetup(computation.folder, computation.schemas, computation.folders, shards=shards)
+    method = method_of(computation.criterion)
+    verdicts = method.score_shard(setup, computation.criterion, computation.shard, 0, Timing("score"))
+    return write_counted(computation.target, verdicts)
+
+
+def write_counted(path: Path, verdicts: pa.Table) -> int:
+    """Write verdicts atomically; returns their number."""
+    write_parquet(path, verdicts)
+    verdict_count: int = verdicts.num_rows
+    return verdict_count
+
+
+def _compute(computation: Computation, shards: ShardCache) -> Timing:
+    timing = Timing("score", computation.criterion.id)
+    wall, cpu = time.perf_counter(), time.thread_time()
+    timing.row_count = compute_verdicts(computation, shards)
+    timing.wall_s, timing.cpu_s = time.perf_counter() - wall, time.thread_time() - cpu
+    return timing
+
+
+def _is_visible(path: Path) -> bool:
+    """Whether the file is visible; network file systems may cache its absence for a while."""
+    return path.exists() or path.name in {sibling.name for sibling in path.parent.glob("*")}

@@ -11,10 +11,8 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from gradebook.rubrics.check_kit.check import Check, CheckSettings, Example, read_settings
-from gradebook.rubrics.check_kit.samples import example_shard
-from gradebook.rubrics.checks.grading import NO_REASON
-from gradebook.rubrics.checks.modes import run_check
+from gradebook.rubrics.check_kit.check import Check, CheckSettings, Example, example_shard, read_settings
+from gradebook.rubrics.checks.grading import NO_REASON, run_check
 from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.methods import Mode
@@ -25,7 +23,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class CheckTrial:
     """Result of a check for one row. is_passed: None if undecided, with the `reason`."""
 
     check: str
@@ -45,28 +43,28 @@ def known_check(name: str) -> Check:
         raise InputError(str(error.args[0])) from None
 
 
-def try_check(check: Check, settings: Mapping[str, Any], mode: str, row: Mapping[str, Any]) -> Tried:
+def try_check(check: Check, settings: Mapping[str, Any], mode: str, row: Mapping[str, Any]) -> CheckTrial:
     """Run a check over one row.
 
     row: `output`, and optionally `prompt`, `reference`, `context` (list) and `metadata` (mapping). Raises `InputError`
     for an invalid setting or mode.
     """
-    read_mode = next((each for each in MODES if each == mode), None)
+    read_mode = next((known_mode for known_mode in MODES if known_mode == mode), None)
     if read_mode is None:
         raise InputError("--mode", f"{mode!r}", f"{' or '.join(MODES)}")
     _refuse_broken_text(row, settings)
     fitted = _fitted_settings(check, settings)
     shard = _one_row(check, row)
-    found = run_check(check, shard, fitted, read_mode)
-    is_passed = found.is_passed[0].as_py()
-    reason = found.reasons[0].as_py() if found.reasons is not None else None
-    return Tried(
+    outcome = run_check(check, shard, fitted, read_mode)
+    is_passed = outcome.is_passed[0].as_py()
+    reason = outcome.reasons[0].as_py() if outcome.reasons is not None else None
+    return CheckTrial(
         check=check.name,
         settings=settings,
         mode=mode,
         is_passed=is_passed,
-        level_id=found.level_ids[0].as_py() if found.level_ids is not None else None,
-        evidence=found.evidence[0].as_py(),
+        level_id=outcome.level_ids[0].as_py() if outcome.level_ids is not None else None,
+        evidence=outcome.evidence[0].as_py(),
         reason=(reason or NO_REASON) if is_passed is None else None,
     )
 
@@ -103,10 +101,10 @@ def _read_object(option: str, json_text: str | None) -> dict[str, Any]:
     return value
 
 
-def _refuse_broken_text(*given: Mapping[str, Any]) -> None:
+def _refuse_broken_text(*values: Mapping[str, Any]) -> None:
     """Refuse lone surrogates, which Python makes of bytes that are no UTF-8 on the command line and on stdin."""
     try:
-        json.dumps(given, ensure_ascii=False, default=str).encode()
+        json.dumps(values, ensure_ascii=False, default=str).encode()
     except UnicodeEncodeError:
         raise InputError("found bytes that are no UTF-8 in the row or the settings, expected text") from None
 
@@ -124,11 +122,11 @@ def _fitted_settings(check: Check, settings: Mapping[str, Any]) -> CheckSettings
         return read_settings(check, settings, Path.cwd())
     except ValidationError as error:
         keys = keys_of(check.settings_model)
-        faults = [_fault_words(fault, keys) for fault in error.errors(include_url=False)]
+        faults = [_describe_fault(fault, keys) for fault in error.errors(include_url=False)]
         raise InputError("\n".join(f"{check.name}: {message}" for message in faults)) from None
 
 
-def _fault_words(fault: ErrorDetails, keys: Sequence[str]) -> str:
+def _describe_fault(fault: ErrorDetails, keys: Sequence[str]) -> str:
     """Place, value and what is expected of a setting; for a text instead of a list, as one would set it."""
     _, words = describe(fault, ("settings", *fault["loc"]), keys)
     is_text = isinstance(fault["input"], str) and len(fault["loc"]) == 1 and words.endswith("expected a list")

@@ -1,9 +1,8 @@
-"""Servers for people and programs, on loopback unless told otherwise.
+"""Servers for people and programs, on loopback by default.
 
-lake_tools    TOOLS: what an agent may ask a lake
-mcp_server    serve_mcp: these tools over the Model Context Protocol
+mcp_server    serve_mcp, TOOLS: tools by which an agent reads a lake, over the Model Context Protocol
 rating_page   rating_app: the pages on which people rate
 rating_forms  SheetForm, read_form: the fields of a sheet
 rewards_api   rewards_app: rewards of outputs for trainers
-serve         serve_app: one app on one address, until it is told to end
+serve         serve_app: one app on one address, until a signal ends it
 """

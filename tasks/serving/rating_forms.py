@@ -1,4 +1,4 @@
-"""Fields of a rating sheet: shown by the page, and read back from what a browser sends."""
+"""Fields of a rating sheet: rows for the page to show, and the parsing of a sent form."""
 
 import json
 import math
@@ -8,10 +8,12 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from gradebook.rubrics.importers.ratings.grading import Scales
-from gradebook.rubrics.importers.ratings.shapes import Mark as Marked
-from gradebook.rubrics.importers.ratings.shapes import Misfit, Slip
+from gradebook.rubrics.importers.ratings.sheets import Mark as Marked
+from gradebook.rubrics.importers.ratings.sheets import MarkedStep, Misfit
 from gradebook.rubrics.importers.ratings.trajectory import StepScale
+from gradebook.rubrics.model.claim_marks import CLAIM_LEVELS, ClaimMark, describe_marks, score_marks
 from gradebook.rubrics.model.levels import Level
+from gradebook.rubrics.model.methods import ClaimsMethod
 from gradebook.rubrics.model.rubric import Criterion, Overall
 from gradebook.rubrics.model.taxonomy import StepMark, describe_steps, ranked_severities, score_steps
 from gradebook.rubrics.prompts.reply_parser import clean_text
@@ -19,7 +21,64 @@ from gradebook.rubrics.prompts.step_marks import JUDGED_KINDS
 from gradebook.tasks.ratings.rating_queue import step_name
 from gradebook.tasks.ratings.rating_store import Mark
 from gradebook.tasks.reporting.sections.examples import Card
-from gradebook.tasks.serving.claim_rows import ClaimRow, claim_scores
+
+MOST_CLAIM_ROWS = 200  # of a criterion
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRow:
+    """Claim of the output, or of its reference, as a row of the sheet. criterion_id: that the verdicts rate.
+
+    quote: words of the source that the judge named, shown on request; its verdict is not shown.
+    """
+
+    criterion_id: str
+    question: str
+    method: ClaimsMethod
+    number: int
+    side: str
+    claim: str
+    sentence: str
+    quote: str
+
+    @property
+    def ranked_levels(self) -> tuple[Level, ...]:
+        """Verdicts, worst first."""
+        return CLAIM_LEVELS
+
+    @property
+    def details(self) -> dict[str, str]:
+        """Columns that name the claim in the table `claim_ratings`."""
+        return {"criterion_id": self.criterion_id, "side": self.side, "claim": self.claim}
+
+
+def claim_rows(criterion: Criterion, claims: Sequence[Mapping[str, str]]) -> dict[str, ClaimRow]:
+    """Rows of the claims that a run found, by name: the criterion's id and the claim's number, from 1."""
+    method = criterion.method
+    if not isinstance(method, ClaimsMethod):
+        return {}
+    rows = (
+        ClaimRow(criterion.id, criterion.description, method, number, **claim)
+        for number, claim in enumerate(claims[:MOST_CLAIM_ROWS], 1)
+    )
+    return {f"{row.criterion_id}.{row.number}": row for row in rows}
+
+
+def claim_scores(rows: Mapping[str, object], content: Mapping[str, str]) -> Iterator[Mark]:
+    """Rating of each criterion whose claims a sheet marks: the score that the verdicts make, if they make one."""
+    marks: dict[str, list[ClaimMark]] = {}
+    methods: dict[str, ClaimsMethod] = {}
+    level_ids = {level.id for level in CLAIM_LEVELS}
+    for name, row in rows.items():
+        if isinstance(row, ClaimRow):
+            chosen = content.get(f"level.{name}", "")
+            mark = ClaimMark(row.side, row.claim, chosen if chosen in level_ids else None)
+            marks.setdefault(row.criterion_id, []).append(mark)
+            methods[row.criterion_id] = row.method
+    for criterion_id, of_criterion in marks.items():
+        score = score_marks(methods[criterion_id].measure, of_criterion)
+        yield Mark(criterion_id, None, score, None if score is None else describe_marks(of_criterion))
+
 
 CAUSES = {
     "ambiguous_text": "the text is ambiguous",
@@ -30,14 +89,16 @@ CAUSES = {
 }
 CONFIDENCES = ("low", "medium", "high")
 _DETAILS = {"cause": tuple(CAUSES), "confidence": CONFIDENCES, "needs_rubric_update": ("yes",)}
-NO_NUMBER = "none"  # box beside a number field: the criterion does not apply
+NO_NUMBER = "none"  # checkbox of a number field: the criterion does not apply
 STEP_DETAILS = ("error", "severity")
 MOST_STEP_NOTE = 1_000  # characters
 MOST_BUTTONS = 11  # for the numbers of a scale, as from 0 to 10; more of them are a number field
 NOT_APPLICABLE = "n/a"  # no level's id has a slash
+NOTES = "notes"  # field of the whole sheet
+TEN = "x"  # key of the level 10
 MOST_NOTE = 5_000  # characters
 MOST_QUOTES, MOST_QUOTE = 10, 1_000  # marked for a criterion, and characters of each
-FIELDS_BESIDE, MOST_ROW_FIELDS = 100, 10  # of a form: beside its rows, and of each row
+MOST_OTHER_FIELDS, MOST_ROW_FIELDS = 100, 10  # of a form: besides its rows, and of each row
 LONGEST_SHEET_S = 3_600.0  # a longer time was not spent on the sheet
 
 
@@ -72,10 +133,10 @@ class StepRow:
         """Severities to choose from, from slight to grave."""
         return ranked_severities(self.scale.penalties or {})
 
-    def slip(self, level_id: str, details: Mapping[str, str], note: str | None) -> Slip:
+    def slip(self, level_id: str, details: Mapping[str, str], note: str | None) -> MarkedStep:
         """The rater's choice, as an import reads it; a right step has no error, whatever was chosen before."""
         details = {} if level_id == self.ranked_levels[-1].id else details
-        return Slip(str(self.index), details.get("error"), details.get("severity"), level_id, rationale=note)
+        return MarkedStep(str(self.index), details.get("error"), details.get("severity"), level_id, rationale=note)
 
 
 Criteria = Mapping[str, Criterion | Overall | StepRow | ClaimRow]
@@ -110,8 +171,9 @@ def step_marks(
     agreed: marks of the steps that a lead's sheet does not show, by criterion, as `StepMark`.
     """
     rated = {row.criterion_id for row in criteria.values() if isinstance(row, StepRow)}
-    known = {name: [StepMark(*mark) for mark in each] for name, each in (agreed or {}).items() if name in rated}
-    marks: dict[str, list[StepMark]] = known
+    marks = {
+        name: [StepMark(*mark) for mark in sequences] for name, sequences in (agreed or {}).items() if name in rated
+    }
     for name, row in criteria.items():
         level = content.get(f"level.{name}", "")
         if isinstance(row, StepRow):
@@ -144,6 +206,20 @@ class Row:
     step: StepRow | None = None
     claim: ClaimRow | None = None
     number: tuple[int, int] | None = None
+    is_optional: bool = False
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Key of each level, empty for none, and last that of "does not apply".
+
+        Numbers are chosen by their own digits, 10 by x; other levels by their place from 1.
+        """
+        ids = [level.id for level in self.levels]
+        if all(level_id.isascii() and level_id.isdigit() and int(level_id) <= 10 for level_id in ids):
+            keys = [TEN if int(level_id) == 10 else str(int(level_id)) for level_id in ids]
+        else:
+            keys = [str(position) if position < 10 else "" for position in range(1, len(ids) + 1)]
+        return (*keys, "n" if {"0", TEN} & {*keys} else "0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +240,7 @@ def group_rows(
 
     opinions: ratings to decide on, by criterion.
     """
-    groups: dict[str, list[Row]] = {}
+    groups: dict[tuple[bool, str], list[Row]] = {}
     for criterion_id, criterion in criteria.items():
         step = criterion if isinstance(criterion, StepRow) else None
         category, name, is_gate = "", step.title if step else None, False
@@ -174,7 +250,7 @@ def group_rows(
             name = criterion.label
         elif isinstance(criterion, ClaimRow):
             name = f"Claim {criterion.number}"
-        groups.setdefault(category, []).append(
+        groups.setdefault((isinstance(criterion, Overall), category), []).append(
             Row(
                 criterion_id,
                 name or criterion_id.replace("_", " "),
@@ -190,9 +266,15 @@ def group_rows(
                 step,
                 criterion if isinstance(criterion, ClaimRow) else None,
                 number_range(criterion.ranked_levels),
+                _is_optional(criterion),
             )
         )
-    return tuple(Group(name, tuple(rows)) for name, rows in groups.items())
+    ordered = sorted(groups.items(), key=lambda group: group[0][0])  # the overall row is last
+    return tuple(Group(name, tuple(rows)) for (_, name), rows in ordered)
+
+
+def _is_optional(criterion: Criterion | Overall | StepRow | ClaimRow) -> bool:
+    return isinstance(criterion, Overall) and not criterion.required
 
 
 def number_range(levels: Sequence[Level]) -> tuple[int, int] | None:
@@ -216,9 +298,10 @@ class SheetForm:
         """Criteria without a level or `n/a`; of decisions, also those without a cause, and steps without an error."""
         fields = ("level", "cause") if is_decision else ("level",)
         return tuple(
-            each
-            for each, criterion in criteria.items()
-            if not all(self.content.get(f"{name}.{each}") for name in fields) or self._is_unfinished(each, criterion)
+            criterion_id
+            for criterion_id, criterion in criteria.items()
+            if not (_is_optional(criterion) or all(self.content.get(f"{name}.{criterion_id}") for name in fields))
+            or self._is_unfinished(criterion_id, criterion)
         )
 
     def _is_unfinished(self, name: str, criterion: Criterion | Overall | StepRow | ClaimRow) -> bool:
@@ -240,13 +323,21 @@ class SheetForm:
 
         A step's mark has the step's number and its error as details; the score of all steps is one more rating, or one
         more decision with the cause of the first one. agreed: as for `step_marks`. scales: of a rubric whose
-        criteria count the errors of steps; each of these has one more rating.
+        criteria count the errors of steps; each of these has one more rating. The sheet's notes go to the overall row
+        if that is rated, else to the ratings without notes of their own.
         """
         marks = []
+        shared = self.content.get(NOTES)
+        has_overall = any(
+            isinstance(criterion, Overall) and self.content.get(f"level.{name}", NOT_APPLICABLE) != NOT_APPLICABLE
+            for name, criterion in criteria.items()
+        )
         for criterion_id, criterion in criteria.items():
             chosen = self.content.get(f"level.{criterion_id}", "")
-            level = next((each for each in criterion.ranked_levels if each.id == chosen), None)
+            level = next((ranked for ranked in criterion.ranked_levels if ranked.id == chosen), None)
             note = self.content.get(f"note.{criterion_id}") or None
+            if level is not None and shared and isinstance(criterion, Overall if has_overall else Criterion):
+                note = note or shared
             level_id, score = (None, None) if level is None else (level.id, level.score)
             details = _details_of(criterion_id, criterion, self.content)
             if isinstance(criterion, StepRow):
@@ -264,9 +355,9 @@ class SheetForm:
         }
         for criterion_id, marks in step_marks(criteria, self.content, agreed).items():
             name, row = first[criterion_id]
-            penalties, given = row.scale.penalties, _details_of(name, row, self.content)
+            penalties, row_details = row.scale.penalties, _details_of(name, row, self.content)
             score = score_steps(marks, penalties) if marks else None
-            details = {each: value for each, value in given.items() if each in _DETAILS}
+            details = {detail: value for detail, value in row_details.items() if detail in _DETAILS}
             yield Mark(criterion_id, None, score, describe_steps(marks, penalties) if marks else None, details)
             if scales is not None and criterion_id == scales.trajectory:
                 yield from _counts(scales, marks, details)
@@ -275,23 +366,23 @@ class SheetForm:
 def _counts(scales: Scales, marks: Sequence[StepMark], details: Mapping[str, str]) -> Iterator[Mark]:
     """Ratings of the criteria that count errors of steps; they do not apply where no step has a label."""
     slips = tuple(
-        Slip(mark.step, mark.error_type, mark.severity, mark.label, mark.error_subtype, mark.rationale)
+        MarkedStep(mark.step, mark.error_type, mark.severity, mark.label, mark.error_subtype, mark.rationale)
         for mark in marks
     )
-    for each in scales.counted(Marked("", slips, "running_score")):
-        level = scales.ladders[each.criterion].levels[each.value] if marks else None
+    for count in scales.counted(Marked("", slips, "running_score")):
+        level = scales.ladders[count.criterion].levels[count.value] if marks else None
         level_id, score = (None, None) if level is None else (level.id, level.score)
-        yield Mark(each.criterion, level_id, score, each.notes, details)
+        yield Mark(count.criterion, level_id, score, count.notes, details)
 
 
 class WrongForm(ValueError):
-    """A form that no page of ours sends."""
+    """Form that the rating pages never send."""
 
 
 def read_form(body: bytes, criteria: Criteria) -> SheetForm:
     """Parse a sent sheet (application/x-www-form-urlencoded). Raises `WrongForm`."""
     try:
-        most = FIELDS_BESIDE + MOST_ROW_FIELDS * len(criteria)
+        most = MOST_OTHER_FIELDS + MOST_ROW_FIELDS * len(criteria)
         pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=most, errors="strict")
     except ValueError as error:
         raise WrongForm("the form can't be read") from error
@@ -303,13 +394,13 @@ def read_form(body: bytes, criteria: Criteria) -> SheetForm:
         level, note = fields.get(f"level.{criterion_id}", ""), fields.get(f"note.{criterion_id}", "").strip()
         if number_range(criterion.ranked_levels):
             level = _number(level, criterion.ranked_levels, is_missing=bool(fields.get(f"{NO_NUMBER}.{criterion_id}")))
-        if level not in ("", NOT_APPLICABLE) and level not in [each.id for each in criterion.ranked_levels]:
+        if level not in ("", NOT_APPLICABLE) and level not in [ranked.id for ranked in criterion.ranked_levels]:
             raise WrongForm(f"{criterion_id}: no level {level[:80]!r}")
         most = MOST_STEP_NOTE if isinstance(criterion, StepRow) else MOST_NOTE
         content |= {f"level.{criterion_id}": level, f"note.{criterion_id}": _note(note, most)}
-        for name, known in _known_details(criterion).items():
+        for name, values in _known_details(criterion).items():
             chosen = fields.get(f"{name}.{criterion_id}", "")
-            if chosen not in ("", *known):
+            if chosen not in ("", *values):
                 raise WrongForm(f"{criterion_id}: no {name} {chosen[:80]!r}")
             content[f"{name}.{criterion_id}"] = chosen
         content[f"evidence.{criterion_id}"] = _evidence(criterion_id, fields.get(f"evidence.{criterion_id}", ""))
@@ -318,14 +409,15 @@ def read_form(body: bytes, criteria: Criteria) -> SheetForm:
     except ValueError as error:
         raise WrongForm("the form has no version") from error
     spent_s = 0.0 if math.isnan(spent_s) else min(max(spent_s, 0.0), LONGEST_SHEET_S)
+    content[NOTES] = _note(fields.get(NOTES, "").strip(), MOST_NOTE)
     filled = {name: value for name, value in content.items() if value}
     return SheetForm(fields.get("action", "submit"), version, spent_s, filled)
 
 
 def _number(text: str, levels: Sequence[Level], *, is_missing: bool) -> str:
     """Id of the level of a number field; empty if the field has no number of the scale."""
-    found = text.strip().lstrip("0") or text.strip()[:1]
-    return NOT_APPLICABLE if is_missing else next((level.id for level in levels if level.id == found), "")
+    digits = text.strip().lstrip("0") or text.strip()[:1]
+    return NOT_APPLICABLE if is_missing else next((level.id for level in levels if level.id == digits), "")
 
 
 def _evidence(criterion_id: str, text: str) -> str:
@@ -336,17 +428,19 @@ def _evidence(criterion_id: str, text: str) -> str:
         quotes = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise WrongForm(f"{criterion_id}: the marked words are no list") from error
-    is_list = isinstance(quotes, list) and all(isinstance(each, str) and 0 < len(each) <= MOST_QUOTE for each in quotes)
+    is_list = isinstance(quotes, list) and all(
+        isinstance(quote, str) and 0 < len(quote) <= MOST_QUOTE for quote in quotes
+    )
     if not is_list or len(quotes) > MOST_QUOTES:
         raise WrongForm(f"{criterion_id}: at most {MOST_QUOTES} marked passages of 1 to {MOST_QUOTE:,} characters")
-    return json.dumps([clean_text(each, MOST_QUOTE) for each in quotes], ensure_ascii=False) if quotes else ""
+    return json.dumps([clean_text(quote, MOST_QUOTE) for quote in quotes], ensure_ascii=False) if quotes else ""
 
 
 def _known_details(criterion: Criterion | Overall | StepRow | ClaimRow) -> Mapping[str, tuple[str, ...]]:
-    """Fields of a row beside its level and note, with the values that they may have."""
+    """Further fields of a row besides level and note, with their allowed values."""
     if isinstance(criterion, StepRow):
-        own = dict(zip(STEP_DETAILS, (criterion.errors, criterion.severities), strict=True))
-        return own | (_DETAILS if criterion.is_disputed else {})
+        step_details = dict(zip(STEP_DETAILS, (criterion.errors, criterion.severities), strict=True))
+        return step_details | (_DETAILS if criterion.is_disputed else {})
     if isinstance(criterion, ClaimRow):
         return {}
     return _DETAILS
@@ -363,10 +457,10 @@ def _step_details(row: StepRow, details: Mapping[str, str], level_id: str | None
     """Details of a step's mark: its criterion and number, and its error unless the step is right."""
     is_wrong = level_id is not None and level_id != row.ranked_levels[-1].id
     error_type, _, error_subtype = (details.get("error") or "").partition("/")
-    named = {"error_type": error_type, "error_subtype": error_subtype, "severity": details.get("severity")}
+    error_details = {"error_type": error_type, "error_subtype": error_subtype, "severity": details.get("severity")}
     placed = {"criterion_id": row.criterion_id, "step": str(row.index)}
     placed |= {name: value for name, value in details.items() if name in _DETAILS}
-    return placed | {name: value for name, value in named.items() if value and is_wrong}
+    return placed | {name: value for name, value in error_details.items() if value and is_wrong}
 
 
 def _note(text: str, most: int) -> str:

@@ -21,8 +21,7 @@ from starlette.routing import Route
 
 from gradebook.rubrics.model.errors import GradebookError, InputError, Unscored
 from gradebook.rubrics.text.plain_words import fault_lines
-from gradebook.tasks.rewards.rows import Given
-from gradebook.tasks.rewards.scored import Score
+from gradebook.tasks.rewards.outputs import Given, Score
 from gradebook.tasks.rewards.scorer import RubricScorer
 from gradebook.tasks.rewards.trainers import openrlhf_rows, reward_value, slime_row
 from gradebook.tasks.system.listeners import Guard, Rules, refuse_without_token
@@ -31,7 +30,7 @@ MOST_OUTPUTS = 4_096  # of a request
 MOST_WAITING = 20_000  # outputs of all requests
 MOST_BODY_BYTES = 2**25
 _JSON = "application/json"
-Asked = TypeVar("Asked", bound=BaseModel)
+Body = TypeVar("Body", bound=BaseModel)
 _Texts = Annotated[list[str], Field(min_length=1, max_length=MOST_OUTPUTS)]
 
 
@@ -85,50 +84,52 @@ class RewardsApp:
         return _json(self._identity() | {"waiting": self._waiting_count})
 
     async def score(self, request: Request) -> Any:
-        asked = await _read(request, _ScoreRequest)
-        found = await self._scored(asked.outputs)
-        return self._identity() | {"scores": [each.as_dict() for each in found]}
+        body = await _read(request, _ScoreRequest)
+        scores = await self._scored(body.outputs)
+        return self._identity() | {"scores": [score.as_dict() for score in scores]}
 
     async def openrlhf(self, request: Request) -> Any:
-        asked = await _read(request, _OpenRLHFRequest)
-        lengths = {len(asked.query), len(asked.prompts), *([] if asked.labels is None else [len(asked.labels)])}
+        body = await _read(request, _OpenRLHFRequest)
+        lengths = {len(body.query), len(body.prompts), *([] if body.labels is None else [len(body.labels)])}
         if len(lengths) > 1:
             raise _Refused(422, f"query, prompts, labels: found the lengths {sorted(lengths)}, expected one length")
-        found = await self._scored(openrlhf_rows(asked.query, asked.prompts, asked.labels))
-        rewards = [reward_value(each, self._unscored) for each in found]
-        logs = {name: [each.criteria[name].score for each in found] for name in self._criterion_ids()}
-        known = {name: scores for name, scores in logs.items() if None not in scores}  # the trainer takes numbers only
-        return {"rewards": rewards, "scores": rewards, "extra_logs": known}
+        scored = await self._scored(openrlhf_rows(body.query, body.prompts, body.labels))
+        rewards = [reward_value(score, self._unscored) for score in scored]
+        logs = {name: [score.criteria[name].score for score in scored] for name in self._criterion_ids()}
+        complete = {
+            name: scores for name, scores in logs.items() if None not in scores
+        }  # the trainer takes numbers only
+        return {"rewards": rewards, "scores": rewards, "extra_logs": complete}
 
     async def slime(self, request: Request) -> Any:
-        asked = await _read(request, _SlimeRequest)
-        (found,) = await self._scored([slime_row(asked.prompt, asked.response, asked.label)])
-        return reward_value(found, self._unscored)
+        body = await _read(request, _SlimeRequest)
+        (score,) = await self._scored([slime_row(body.prompt, body.response, body.label)])
+        return reward_value(score, self._unscored)
 
     async def _scored(self, rows: Sequence[Given]) -> list[Score]:
         self._refuse_late(len(rows))
         self._waiting_count += len(rows)
         try:
-            found = await self._scorer.ascore_all(rows)
+            scores = await self._scorer.ascore_all(rows)
         finally:
             self._waiting_count -= len(rows)
-        self.scored_count += len(found)
-        self.unscored_count += sum(each.reward is None or each.reward.value is None for each in found)
-        return found
+        self.scored_count += len(scores)
+        self.unscored_count += sum(score.reward is None or score.reward.value is None for score in scores)
+        return scores
 
     def _refuse_late(self, count: int) -> None:
         """Refuse outputs that the judge would not reach in time, by its pace so far."""
         late_s = 0.0 if self._deadline_s is None else self._scorer.expected_s(count) - self._deadline_s
         if late_s > 0:
-            words = (
+            sentence = (
                 f"the judge is busy: an answer is expected {late_s:.0f} s after the deadline of {self._deadline_s:g} s"
             )
-            raise _Refused(429, words, max(math.ceil(late_s), 1))
+            raise _Refused(429, sentence, max(math.ceil(late_s), 1))
         if self._waiting_count + count > MOST_WAITING:
             raise _Refused(429, f"found {self._waiting_count:,} outputs waiting, expected at most {MOST_WAITING:,}", 1)
 
     def _criterion_ids(self) -> list[str]:
-        return [each.id for each in self._scorer.rubric.criteria]
+        return [criterion.id for criterion in self._scorer.rubric.criteria]
 
     def _identity(self) -> dict[str, Any]:
         rubric = self._scorer.rubric
@@ -153,7 +154,7 @@ def _answered(handler: Any) -> Any:
     return answer
 
 
-async def _read(request: Request, shape: type[Asked]) -> Asked:
+async def _read(request: Request, shape: type[Body]) -> Body:
     """Body of a request. Raises `_Refused`."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
         raise _Refused(415, f"expected the content type {_JSON}")

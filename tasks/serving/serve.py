@@ -1,4 +1,4 @@
-"""One app on one address, until Ctrl-C or SIGTERM."""
+"""Server of one app on one address, until Ctrl-C or SIGTERM."""
 
 import math
 import signal
@@ -29,10 +29,10 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def serve_app(app: Any, listener: socket.socket, grace_s: float = 10) -> None:
-    """Answer requests until the process is told to end; requests under way have `grace_s` to be finished first."""
+    """Answer requests until a signal ends the process; open requests get `grace_s` to finish."""
     most_s = math.ceil(grace_s)
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=most_s, ws="none", **server_settings())
-    # uvicorn raises the signal again once all is closed: whoever called still has work to finish then.
+    # uvicorn raises the signal again after it has closed; the caller still has work to finish then.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listener])

@@ -8,15 +8,16 @@ import duckdb
 import pyarrow as pa
 
 from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.agreement.audited_scores import add_audited_source
 from gradebook.tasks.agreement.mart import add_agreement_source
-from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA
-from gradebook.tasks.comparing.run_comparison import compare_with_baseline
+from gradebook.tasks.comparing.run_comparison import RUN_COMPARISON_SCHEMA, compare_with_baseline
 from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.sql import quoted
 from gradebook.tasks.marts.checks import check_marts
 from gradebook.tasks.marts.models import build_marts, connect_marts
 from gradebook.tasks.marts.sources import add_cost_sources, add_opinions, add_score_sources
+from gradebook.tasks.published.summary import meets_gates
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.stages.quality import sql_findings, store_findings
 from gradebook.tasks.system.files import replaced_file
@@ -60,6 +61,7 @@ def built_marts(
             add_costs(connection)
             add_opinions(connection, folder)
             add_agreement_source(connection, lake, folder, rubric)
+            add_audited_source(connection, rubric)
             connection.register("source_run_comparisons", comparison)
             yield connection, build_marts(connection)
     finally:
@@ -82,7 +84,7 @@ def _add_comparison(connection: duckdb.DuckDBPyConnection, run: Run, shards: tup
         return
     for mart in ("output_scores", "run_scores"):
         _write_mart(connection, run.folder, mart)
-    connection.register("source_run_comparisons", compare_with_baseline(run, shards))
+    connection.register("source_run_comparisons", compare_with_baseline(run, shards, meets_gates))
     build_marts(connection, only="run_comparisons")
 
 

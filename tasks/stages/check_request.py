@@ -18,23 +18,21 @@ from gradebook.tasks.datasets.case_criteria import own_level_scores, taken_ids
 from gradebook.tasks.datasets.discovery import dataset_files
 from gradebook.tasks.datasets.ingest import refuse_bad_rows
 from gradebook.tasks.datasets.row_parser import RowFitter
-from gradebook.tasks.judging.money.prices import embedding_price, find_price, refuse_unpriced
+from gradebook.tasks.judging.prices import embedding_price, find_price, refuse_unpriced
+from gradebook.tasks.judging.replies.batched_criteria import refuse_undecidable
 from gradebook.tasks.judging.replies.recorded_judge import check_replies
-from gradebook.tasks.judging.settings.embedder import Embedder, EmbedderSettings, read_embedder
+from gradebook.tasks.judging.settings.embedder import Embedder, read_embedder
 from gradebook.tasks.judging.settings.files import read_judge
-from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
+from gradebook.tasks.judging.settings.judge import (
+    Judge,
+)
 from gradebook.tasks.judging.settings.keys import refuse_unpaired_keys
 from gradebook.tasks.judging.settings.learned import with_learned
-from gradebook.tasks.judging.settings.panels import (
-    CascadeSettings,
-    Judge,
-    PanelSettings,
-    PlainJudge,
-    members_of,
-    online_members,
-)
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.ledger.recordings import refuse_record
+from gradebook.tasks.methods.embeddings import read_static_model
+from gradebook.tasks.methods.function import probe_functions
+from gradebook.tasks.methods.table import is_computed
 from gradebook.tasks.planning.similarity import refuse_unnamed_baseline, similarity_criteria
 from gradebook.tasks.ratings.evaluation_file import read_ratings
 from gradebook.tasks.rubric_store.versions import find_rubric, refuse_changed_rubric, refuse_inactive_rubric
@@ -42,10 +40,7 @@ from gradebook.tasks.runs.function_settings import FunctionSettings, read_functi
 from gradebook.tasks.runs.quality_suites import ExpectationSuite, read_quality_suites
 from gradebook.tasks.runs.request import EvaluationRequest, refuse_bad_values
 from gradebook.tasks.runs.runner import read_runner, refuse_unreachable_server
-from gradebook.tasks.scoring.computed import is_computed
-from gradebook.tasks.scoring.functions import probe_functions
-from gradebook.tasks.scoring.static_vectors import read_static_model
-from gradebook.tasks.stages.expectations import refuse_bad_expectations
+from gradebook.tasks.stages.quality import refuse_bad_expectations
 
 UNATTENDED = ("nightly", "checkpoint")  # triggers whose runs use active rubrics alone
 
@@ -72,10 +67,10 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
     suites = _read_suites(request)
     _refuse_unplaced_files(rubric)
     judge = with_learned(read_judge(request.judge, os.environ), lake.root) if request.judge else None
-    for member in members_of(judge) if judge else ():
-        if isinstance(member, ReplaySettings):
-            check_replies(member.path, rubric.criteria)
+    for recording in judge.recordings if judge else ():
+        check_replies(recording.path, rubric.criteria)
     _refuse_unknown_criteria(rubric, judge)
+    refuse_undecidable(rubric, judge)
     files = dataset_files(request.outputs)
     read_request_ratings(request, rubric, files)
     allowed, within = request.allow_functions, request.functions_within
@@ -86,16 +81,15 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
     if request.trigger in UNATTENDED:
         refuse_inactive_rubric(lake, rubric)
     refuse_baseline(lake, rubric, judge, request)
-    if request.feedback and judge is None:
-        raise InputError("--feedback llm", "no --judge", "one to write it")
-    for online in online_members(judge):
+    _refuse_unwritten_feedback(request, judge)
+    for online in judge.online if judge else ():
         refuse_unpaired_keys(online, os.environ)
         if request.budget_usd is not None:
             refuse_unpriced(online, find_price(online))
     _refuse_batches(request, judge)
     _refuse_stop(request, rubric, judge)
     if request.record is not None:
-        refuse_record(Path(request.record), _recorded_judge(judge))
+        refuse_record(Path(request.record), judge)
     if any(map(is_computed, rubric.criteria)):  # clusters do no other work
         refuse_unreachable_server(runner)
     probe_functions(rubric, functions)
@@ -113,17 +107,19 @@ def _read_suites(request: EvaluationRequest) -> tuple[ExpectationSuite, ...]:
 
 
 def _read_embedder(request: EvaluationRequest, rubric: Rubric) -> Embedder | None:
-    """Embedder of a request. Raises `InputError` if no criterion needs it, or what it needs is missing."""
+    """Embedder of a request. Raises `InputError` if no criterion needs it, or its key or price is missing."""
     refuse_unnamed_baseline(rubric, request.baseline)
     embedder = read_embedder(request.embedder, os.environ)
     if embedder is not None and not similarity_criteria(rubric):
         raise InputError("--embedder", f"no criterion of the method similarity in {rubric.id}", "one, or no --embedder")
-    if isinstance(embedder, EmbedderSettings):
-        refuse_unpaired_keys(embedder.asking, os.environ)
-        if request.budget_usd is not None:
-            refuse_unpriced(embedder.asking, embedding_price(embedder.asking))
-    elif embedder is not None:
+    if embedder is None:
+        return None
+    if embedder.folder is not None:
         read_static_model(embedder.folder)
+        return embedder
+    refuse_unpaired_keys(embedder.asking, os.environ)
+    if request.budget_usd is not None:
+        refuse_unpriced(embedder.asking, embedding_price(embedder.asking))
     return embedder
 
 
@@ -156,12 +152,12 @@ def read_request_ratings(request: EvaluationRequest, rubric: Rubric, files: tupl
     """Ratings named by a request, or None. Raises `RatingsError`."""
     if not request.ratings:
         return None
-    own = partial(own_level_scores, files, request.column_map, request.trace_format, request.row_model)
-    return read_ratings(Path(request.ratings), rubric, own)
+    level_scores = partial(own_level_scores, files, request.column_map, request.trace_format, request.row_model)
+    return read_ratings(Path(request.ratings), rubric, level_scores)
 
 
 def _refuse_unplaced_files(rubric: Rubric) -> None:
-    """Refuse a lake's rubric that names files: nobody knows which ones were meant."""
+    """Raise `RubricError` for a lake's rubric that names files, which are looked for beside the rubric's file."""
     expected = "expected the rubric's file, beside which it is looked for"
     faults = tuple(
         Fault(rubric.id, None, f"{criterion_id}: found the file that its setting {name} names, {expected}")
@@ -171,16 +167,9 @@ def _refuse_unplaced_files(rubric: Rubric) -> None:
         raise RubricError(faults)
 
 
-def _recorded_judge(judge: Judge | None) -> PlainJudge | None:
-    """Judge to record; refuses several judges, because lines of a recording do not name their judge."""
-    if isinstance(judge, PanelSettings | CascadeSettings):
-        raise InputError("--record", judge.judge, "a single judge")
-    return judge
-
-
 def _refuse_unknown_criteria(rubric: Rubric, judge: Judge | None) -> None:
     """Raise `JudgeSettingsError` for a cascade that names a criterion without a judge: it would have no effect."""
-    if not isinstance(judge, CascadeSettings) or not rubric.criteria:
+    if judge is None or judge.when is None or not rubric.criteria:
         return
     judged = [criterion.id for criterion in rubric.asked_criteria]
     unknown = [name for name in judge.when.criteria if name not in judged]
@@ -200,21 +189,35 @@ def _refuse_stop(request: EvaluationRequest, rubric: Rubric, judge: Judge | None
     if request.baseline is None:
         raise InputError("--stop", "no --baseline", "a run to compare with, or latest")
     weights = effective_weights(rubric)
-    if held := [each.id for each in rubric.criteria if compares_with_baseline(each.method) and weights[each.id]]:
-        found = f"{held[0]}, which compares outputs with those of the baseline"
-        raise InputError("--stop", found, "scores that mean the same in both runs", "a weight of 0 leaves it out")
+    if compared := [
+        criterion.id
+        for criterion in rubric.criteria
+        if compares_with_baseline(criterion.method) and weights[criterion.id]
+    ]:
+        fault = f"{compared[0]}, which compares outputs with those of the baseline"
+        raise InputError("--stop", fault, "scores that mean the same in both runs", "a weight of 0 leaves it out")
     if request.stratify is not None:
         raise InputError("--stop", "--stratify beside it", "one of the two", "the looks weigh all cases alike")
     if request.stop == "suite" and gate_rule(request.fail_if, request.require) is not None:
         raise InputError("--stop", "suite with a gate", "looks=N or always", "a gate asks about cases beyond the suite")
-    if isinstance(judge, JudgeSettings) and judge.mode == "batch":
+    if judge is not None and judge.is_batch:
         raise InputError("--stop", "a judge with `mode: batch`", "one that answers at once", "a look waits for replies")
+
+
+def _refuse_unwritten_feedback(request: EvaluationRequest, judge: Judge | None) -> None:
+    """Raise `InputError` for texts that no judge writes."""
+    writer = judge.writer if request.feedback and judge is not None else None
+    if request.feedback and judge is None:
+        raise InputError("--feedback llm", "no --judge", "one to write it")
+    if writer is not None and writer.is_decision:
+        raise InputError("--feedback llm", f"{writer.judge}, which writes no text", "a judge that does")
 
 
 def _refuse_batches(request: EvaluationRequest, judge: Judge | None) -> None:
     """Raise `InputError` for options that batches do not support, or that only batches support."""
-    is_batch = isinstance(judge, JudgeSettings) and judge.mode == "batch"
+    model = None if judge is None else judge.as_model
+    is_batch = model is not None and model.mode == "batch"
     if request.deadline is not None and not is_batch:
         raise InputError("--deadline", "no judge with batch requests", "a judge file with `mode: batch`")
-    if is_batch and isinstance(judge, JudgeSettings) and judge.packing > 1:
-        raise JudgeSettingsError("packing", str(judge.packing), "1 with `mode: batch`")
+    if model is not None and is_batch and model.packing > 1:
+        raise JudgeSettingsError("packing", str(model.packing), "1 with `mode: batch`")

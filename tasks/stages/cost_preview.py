@@ -9,27 +9,27 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError, OutputsError
 from gradebook.rubrics.model.outputs import SHARD_SCHEMA
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.media import has_media
 from gradebook.rubrics.prompts.prompt import criterion_digest
-from gradebook.tasks.comparing.answer_pairs import write_pairs
+from gradebook.rubrics.text.wording import counted, price_words
 from gradebook.tasks.datasets.discovery import dataset_files, dataset_folders
 from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.datasets.shards import write_shard
 from gradebook.tasks.judging.settings.files import read_judge
-from gradebook.tasks.judging.settings.judge import ADDRESS_VARIABLE, REPLAY_PREFIX
-from gradebook.tasks.judging.settings.panels import Judge, online_members
+from gradebook.tasks.judging.settings.judge import REPLAY_PREFIX, Judge
+from gradebook.tasks.judging.settings.model import ADDRESS_VARIABLE
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect, connect_up_to_date
 from gradebook.tasks.lake.rows import Row, read_run
 from gradebook.tasks.ledger.past_judges import PastJudge, read_past_judge
+from gradebook.tasks.methods.plan import plan_run, prepare_plan
+from gradebook.tasks.methods.table import prepare_methods
 from gradebook.tasks.planning.cases import read_stored_cases
-from gradebook.tasks.planning.plan import RunPlan, plan_run, prepare_plan
+from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.rubric_store.versions import find_rubric, stored_rubric
-from gradebook.tasks.system.number_format import price_words
 from gradebook.tasks.workspace.folder import RunFolder
 
 SHARD_ROWS = 50_000
@@ -104,21 +104,21 @@ def preview_change(lake: Lake, run_id: str, rubric_name: str | None, judge_name:
     later_judge = _later_judge(run, past, judge_name)
     earlier_judge = _earlier_judge(past, later_judge)
     settings = json.loads(run["settings"] or "{}")
-    folders, feedback = _folders(run), settings.get("feedback")
+    folders, feedback = _media_folders(run), settings.get("feedback")
     with tempfile.TemporaryDirectory(prefix="gradebook-cost-") as temporary:
         folder = RunFolder(Path(temporary) / "preview")
         stored = _write_shards(lake, run_id, folder)
         # One folder is enough: no plan file is read here, and each plan overwrites the one before.
         for rubric in (earlier_rubric, later_rubric):
             prepare_plan(lake, folder, rubric, stored.shards)
-            write_pairs(lake, folder, rubric, stored.shards, settings.get("baseline"))
+            prepare_methods(lake, folder, rubric, stored.shards, settings.get("baseline"))
         plan = partial(plan_run, lake, folder, ingested=stored, feedback=feedback, folders=folders)
         earlier = plan(earlier_rubric, earlier_judge, is_anew=True)
         later = plan(later_rubric, later_judge, is_anew=True)
         rest = plan(later_rubric, later_judge, is_preview=True)
         notes = _media_note(run, folders, stored.shards)
-    words = (*_rubric_words(earlier_rubric, later_rubric), *_judge_words(past, later_judge))
-    return CostChange(run_id, stored.output_count, earlier, later, rest, words, notes)
+    changes = (*_rubric_words(earlier_rubric, later_rubric), *_judge_words(past, later_judge))
+    return CostChange(run_id, stored.output_count, earlier, later, rest, changes, notes)
 
 
 def _published_run(lake: Lake, run_id: str) -> Row:
@@ -135,7 +135,7 @@ def _later_judge(run: Row, past: PastJudge | None, judge_name: str | None) -> Ju
         judge: Judge | None = read_judge(judge_name, os.environ)
     else:
         judge = None if past is None else past.restore(None, os.environ.get(ADDRESS_VARIABLE))
-    if judge is None or not online_members(judge):
+    if judge is None or not judge.online:
         if judge_name is None:
             past_name = "no judge" if past is None else past.name
             raise InputError("--judge", f"none, and run {run['run_id']} had {past_name}", "a judge to price")
@@ -153,7 +153,7 @@ def _earlier_judge(past: PastJudge | None, later: Judge) -> Judge | None:
     return judge
 
 
-def _folders(run: Row) -> tuple[Path, ...] | None:
+def _media_folders(run: Row) -> tuple[Path, ...] | None:
     """Folders of the images and audio of a run's outputs; None if its files no longer exist."""
     try:
         return dataset_folders(dataset_files(run["dataset"] or ""))
@@ -186,7 +186,7 @@ def _write_shards(lake: Lake, run_id: str, folder: RunFolder) -> Ingested:
 
 
 def _rubric_words(earlier: Rubric, later: Rubric) -> list[str]:
-    old, new = _judged(earlier), _judged(later)
+    old, new = _judged_by_id(earlier), _judged_by_id(later)
     added = [criterion_id for criterion_id in new if criterion_id not in old]
     removed = [criterion_id for criterion_id in old if criterion_id not in new]
     changed = [
@@ -194,20 +194,20 @@ def _rubric_words(earlier: Rubric, later: Rubric) -> list[str]:
         for criterion_id, criterion in new.items()
         if criterion_id in old and criterion_digest(criterion) != criterion_digest(old[criterion_id])
     ]
-    words = []
+    changes = []
     if added:
-        words.append(f"{counted(len(added), 'more judged criterion', 'more judged criteria')} ({', '.join(added)})")
+        changes.append(f"{counted(len(added), 'more judged criterion', 'more judged criteria')} ({', '.join(added)})")
     if removed:
         less = (
             f"{len(removed)} less" if added else counted(len(removed), "judged criterion less", "judged criteria less")
         )
-        words.append(f"{less} ({', '.join(removed)})")
+        changes.append(f"{less} ({', '.join(removed)})")
     if changed:
-        words.append(f"{len(changed)} with another text ({', '.join(changed)})")
-    return words
+        changes.append(f"{len(changed)} with another text ({', '.join(changed)})")
+    return changes
 
 
-def _judged(rubric: Rubric) -> dict[str, Criterion]:
+def _judged_by_id(rubric: Rubric) -> dict[str, Criterion]:
     return {criterion.id: criterion for criterion in rubric.judged_criteria}
 
 

@@ -5,70 +5,72 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.methods import ROW_METHODS
 from gradebook.rubrics.prompts.model_families import family_of, is_same_model
+from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.comparing.baseline import baseline_notes
 from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.stopping import stored_stopping
+from gradebook.tasks.datasets.discovery import left_out_note
 from gradebook.tasks.datasets.ingest import Ingested
-from gradebook.tasks.judging.replies.unreadable import UNREADABLE, describe_unreadable
-from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.replies.completion import UNREADABLE, describe_unreadable
 from gradebook.tasks.judging.settings.learned import learned_notes
-from gradebook.tasks.judging.settings.panels import online_members, writer_of
-from gradebook.tasks.lake.file_digests import CHANGED, changed_newest_files
+from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.lake.data_files import CHANGED, changed_newest_files
+from gradebook.tasks.lake.sql import file_list, open_database
 from gradebook.tasks.ledger.ledger import answering_models, unreadable_replies
+from gradebook.tasks.methods.table import METHODS
 from gradebook.tasks.planning.plan import RunPlan
-from gradebook.tasks.planning.preferences import preference_criteria
 from gradebook.tasks.ratings.run_ratings import prefers_people
 from gradebook.tasks.runs.function_settings import function_of, runnable_functions
 from gradebook.tasks.runs.run import Run
-from gradebook.tasks.scoring.shards import RECORDED
 from gradebook.tasks.stages.quality import expectation_notes
 from gradebook.tasks.workspace.folder import RunFolder
 
 MOST_NAMED = 5  # models, criteria and columns in a note
 MOST_UNREADABLE_RATE = 0.1  # share of a judge's replies without a note
+_NOTED = "select 1 from runs where rubric_id = ? and run_id <> ? and status = 'published' and list_contains(notes, ?)"
+_SHARED = """
+select count(*) from (
+    select case_id, output from read_parquet({}) group by case_id, output having count(distinct model) > 1
+)
+"""
 
 
 def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | None = None) -> list[str]:
     """One sentence for each remarkable event, in the order of the stages."""
-    own = plan.own_count
+    own_count = plan.own_count
     runnable = runnable_functions(run.rubric, run.functions)
-    barred = [each.id for each in run.rubric.criteria if function_of(each) and each.id not in runnable]
-    barred_count = sum(count for method, count in own.methods.items() if method not in ROW_METHODS)
-    claimed = [criterion.id for criterion in run.rubric.criteria if criterion.method.type == "claims"]
-    stepwise = [criterion.id for criterion in run.rubric.stepwise_criteria]
-    preferred = [criterion.id for criterion in preference_criteria(run.rubric)]
+    barred = [
+        criterion.id for criterion in run.rubric.criteria if function_of(criterion) and criterion.id not in runnable
+    ]
+    barred_count = sum(count for method, count in own_count.methods.items() if method not in ROW_METHODS)
     judged, partly_rated = _without_judge(run) if run.judge is None else ([], [])
-    is_recorded = run.judge is not None and not isinstance(writer_of(run.judge), JudgeSettings)
-    own_judged_count = own.methods.get("judge", 0) if run.judge is None else 0
+    is_recorded = run.judge is not None and run.judge.writer.as_model is None
+    own_judged_count = own_count.methods.get("judge", 0) if run.judge is None else 0
     sampled = ingested.sample.sentence if ingested.sample else ""
     sentences = {
         sampled: sampled,
-        f"{ingested.quarantined_count:,} of {counted(ingested.row_count, 'row')} refused: see the table quarantine": (
-            ingested.quarantined_count
+        **dict.fromkeys(row_notes(ingested), True),
+        **_column_note(run, ingested),
+        **_shared_note(run, ingested),
+        f"{counted(own_count.output_count, 'output')} with per-case criteria, {own_count.criterion_count:,} in total": (
+            own_count.output_count
         ),
-        f"{counted(ingested.duplicate_count, 'repeated row')} stored once": ingested.duplicate_count,
-        f"unknown columns are stored in metadata: {_first_of(ingested.extra_columns, 20)}": ingested.extra_columns,
-        f"{counted(own.output_count, 'output')} with per-case criteria, {own.criterion_count:,} in total": (
-            own.output_count
-        ),
-        f"methods that no row may choose: {_named([], barred_count)} unscored": barred_count,
+        f"methods that no row may choose: {_criteria_words([], barred_count)} unscored": barred_count,
         f"functions of packages that are not allowed: {_first_of(barred)} unscored": barred,
         f"{counted(plan.unmatched_rating_count, 'rating')} of other outputs left out": plan.unmatched_rating_count,
-        **{
-            f"{RECORDED[kind].partition(': ')[2]}: {_first_of(names)} unscored": names and is_recorded
-            for kind, names in (("claims", claimed), ("steps", stepwise), ("preference", preferred))
-        },
-        f"no --judge: {_named(judged, own_judged_count)} unscored": judged or own_judged_count,
+        **(_unrecorded(run) if is_recorded else {}),
+        f"no --judge: {_criteria_words(judged, own_judged_count)} unscored": judged or own_judged_count,
         f"no --judge: {_first_of(partly_rated)} unscored where nobody rated": partly_rated,
     }
     notes = [sentence for sentence, is_true in sentences.items() if is_true]
     notes = [
         *ingested.notes,
+        *filter(None, [left_out_note(run.request.outputs)]),
         *run.folder.warnings,
         *unreadable_notes(run),
+        *form_notes(run),
         *similarity_notes(run.folder),
         *expectation_notes(run.folder),
         *notes,
@@ -77,9 +79,8 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
     notes += run.folder.notes
     if run.request.stop is not None and (stopping := stored_stopping(run.folder)) is not None:
         notes.insert(0, stopping.sentence)
-    notes += baseline_notes(
-        run.rubric.id, run.folder, run.request.baseline, gate_rule(run.request.fail_if, run.request.require)
-    )
+    rule = gate_rule(run.request.fail_if, run.request.require)
+    notes += baseline_notes(run.rubric.id, run.folder, run.request.baseline, rule)
     if run.request.baseline is not None:
         notes += [
             f"{path}: {CHANGED}, so figures of earlier runs may be wrong" for path in changed_newest_files(run.lake)
@@ -87,10 +88,50 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
     return [*notes, feedback_note] if feedback_note else notes
 
 
+def _column_note(run: Run, ingested: Ingested) -> dict[str, bool]:
+    """A sentence on columns that gradebook does not know, unless an earlier run of the rubric has it."""
+    if not ingested.extra_columns:
+        return {}
+    sentence = f"unknown columns are stored in metadata: {_first_of(ingested.extra_columns, 20)}"
+    with connect(run.lake, read_only=True) as connection:
+        return {sentence: not connection.execute(_NOTED, [run.rubric.id, run.run_id, sentence]).fetchall()}
+
+
+def _shared_note(run: Run, ingested: Ingested) -> dict[str, bool]:
+    """A sentence on answers that several models gave alike: a judge is asked about one of them."""
+    if not run.asks_models or len(ingested.models) < 2:
+        return {}
+    with open_database() as database:
+        ((count,),) = database.execute(_SHARED.format(file_list(ingested.shards))).fetchall()
+    sentence = f"{counted(count, 'answer')} given by several models alike: judged once, and billed to one of them"
+    return {sentence: count > 0}
+
+
+def _unrecorded(run: Run) -> dict[str, bool]:
+    """A sentence for each method that has no recorded replies."""
+    sentences = {}
+    for kind, method in METHODS.items():
+        names = [criterion.id for criterion in run.rubric.criteria if criterion.method.kind == kind]
+        if method.unrecorded and names:
+            sentences[f"{method.unrecorded.partition(': ')[2]}: {_first_of(names)} unscored"] = True
+    return sentences
+
+
+def row_notes(ingested: Ingested) -> list[str]:
+    """Sentences on rows that are not scored: refused ones, and repeated ones beyond the first."""
+    sentences = {
+        f"{ingested.quarantined_count:,} of {counted(ingested.row_count, 'row')} refused: see the table quarantine": (
+            ingested.quarantined_count
+        ),
+        f"{counted(ingested.duplicate_count, 'repeated row')} stored once": ingested.duplicate_count,
+    }
+    return [sentence for sentence, count in sentences.items() if count]
+
+
 def family_notes(run: Run, ingested: Ingested) -> list[str]:
     """One sentence for each judge that seems to belong to the same family as models that it judges."""
     notes = []
-    for judge in dict.fromkeys(member.model for member in online_members(run.judge)):
+    for judge in dict.fromkeys(member.model for member in run.asked_models):
         family = family_of(judge)
         kin = [model for model in ingested.models if family and family_of(model) == family]
         if kin:
@@ -118,34 +159,57 @@ def similarity_notes(folder: RunFolder) -> list[str]:
 
 
 def unreadable_notes(run: Run) -> list[str]:
-    """A sentence for each judge with many replies that can't be read."""
-    if not online_members(run.judge):
+    """A sentence for each judge with many replies that can't be read, or with some that a schema did not hold."""
+    members = run.asked_models
+    if not members:
         return []
     first = ("first_reply", "first_status", "first_rationale")
+    rows = unreadable_replies(run.lake, run.run_id, sorted(UNREADABLE))
+    strict_models = {
+        member.model
+        for member in members
+        if not member.is_plain and member.mode != "logprobs" and not member.is_decision
+    }
     return [
         f"{row['unreadable_count']:,} of {counted(row['reply_count'], 'reply', 'replies')} of {row['judge']} can't be "
         f"read; the first is {describe_unreadable(*(row[name] for name in first))}"
-        for row in unreadable_replies(run.lake, run.run_id, sorted(UNREADABLE))
+        for row in rows
         if row["unreadable_count"] > MOST_UNREADABLE_RATE * row["reply_count"]
+    ] + [
+        f"{row['loose_count']:,} of {counted(row['reply_count'], 'reply', 'replies')} of {row['judge']} did not keep "
+        f"to the schema that was asked for, and were read as text; `gradebook doctor --judge {row['judge']} "
+        "--structure` shows the form that holds"
+        for row in rows
+        if row["loose_count"] and row["judge"] in strict_models
     ]
+
+
+def form_notes(run: Run) -> list[str]:
+    """A sentence for each judge whose replies no schema held, by its settings."""
+    sentences = [
+        f"replies of {model.model} were asked for with `reply_format: {model.reply_format}`, in place of a schema"
+        for model in run.asked_models
+        if model.is_plain and not model.is_decision and model.mode != "logprobs"
+    ]
+    return [*dict.fromkeys(sentences)]
 
 
 def model_notes(run: Run) -> list[str]:
     """A sentence for each judge whose replies name another model than was asked."""
-    if not online_members(run.judge):
+    if not run.asked_models:
         return []
-    others: dict[str, list[str]] = {}
+    other_models: dict[str, list[str]] = {}
     for judge, answering in answering_models(run.lake, run.run_id):
         if not is_same_model(judge, answering):
-            others.setdefault(judge, []).append(answering)
+            other_models.setdefault(judge, []).append(answering)
     return [
         f"the judge {judge} was asked, and replies name another model: {_first_of(names)}"
-        for judge, names in others.items()
+        for judge, names in other_models.items()
     ]
 
 
 def _without_judge(run: Run) -> tuple[list[str], list[str]]:
-    """Ids of the judged criteria without any score in a run without a judge, and of those that people rated in part."""
+    """Ids of judged criteria in a run without a judge: those without any score, and those that people rated in part."""
     unscored, partly_rated = [], []
     for criterion in run.rubric.asked_criteria:
         files = run.folder.verdict_files(criterion.id) if prefers_people(criterion) else []
@@ -159,10 +223,10 @@ def _without_judge(run: Run) -> tuple[list[str], list[str]]:
     return unscored, partly_rated
 
 
-def _named(criterion_ids: list[str], own_count: int) -> str:
+def _criteria_words(criterion_ids: list[str], own_count: int) -> str:
     """Ids of the rubric's criteria, and the number of per-case criteria."""
-    own = counted(own_count, "per-case criterion", "per-case criteria")
-    return ", ".join([*([_first_of(criterion_ids)] if criterion_ids else []), *([own] if own_count else [])])
+    own_part = counted(own_count, "per-case criterion", "per-case criteria")
+    return ", ".join([*([_first_of(criterion_ids)] if criterion_ids else []), *([own_part] if own_count else [])])
 
 
 def _first_of(names: Sequence[str], most: int = MOST_NAMED) -> str:

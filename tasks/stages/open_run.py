@@ -12,15 +12,15 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from gradebook.rubrics.files.digest import rubric_digest
-from gradebook.rubrics.model.counts import counted
-from gradebook.rubrics.model.digests import digest_of
-from gradebook.rubrics.model.errors import GradebookError, InputError, RefusedSetting
+from gradebook.rubrics.files.versions import rubric_digest
+from gradebook.rubrics.model.errors import GradebookError, InputError, MissingKey, RefusedSetting
+from gradebook.rubrics.model.json_values import digest_of
+from gradebook.rubrics.statistics.rules import AUTO
+from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.comparing.baseline import Baseline, stored_baseline
 from gradebook.tasks.comparing.stopping import stored_stopping
 from gradebook.tasks.datasets.discovery import digest_files
-from gradebook.tasks.judging.money.budget import read_budget
-from gradebook.tasks.judging.settings.panels import verdict_digest
+from gradebook.tasks.judging.budget import read_budget
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect, lake_exists, prepare_lake, refuse_unusable
 from gradebook.tasks.ledger.recordings import write_recording
@@ -28,7 +28,7 @@ from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.ratings.run_ratings import ratings_version
 from gradebook.tasks.runs.function_settings import runnable_functions
 from gradebook.tasks.runs.request import EvaluationRequest, Use, json_values
-from gradebook.tasks.runs.resume_command import in_suites_file, keep_words
+from gradebook.tasks.runs.resume_command import in_suites_file, store_command
 from gradebook.tasks.runs.run import Run, code_version
 from gradebook.tasks.stages.check_request import CheckedRequest, check_request
 from gradebook.tasks.stages.quality import read_findings
@@ -62,7 +62,7 @@ def opened_run(request: EvaluationRequest, now: datetime, checked: CheckedReques
     prepare_lake(checked.lake)
 
     def run_in(folder: RunFolder) -> Run:
-        return _run_of(request, checked, digest, folder, created_at(folder))
+        return _make_run(request, checked, digest, folder, created_at(folder))
 
     with claimed_run(checked.lake, _fingerprint(request, checked, digest), request.run_id, now, run_in) as run:
         yield run
@@ -81,7 +81,7 @@ def previewed_run(request: EvaluationRequest, now: datetime) -> Iterator[Run]:
     with tempfile.TemporaryDirectory(prefix="gradebook-plan-") as temporary:
         folder = RunFolder(Path(temporary) / (run_id or Path(temporary).name))
         folder.path.mkdir(exist_ok=True)
-        run = _run_of(request, checked, digest, folder, now)
+        run = _make_run(request, checked, digest, folder, now)
         if run_id is not None and lake_exists(run.lake):
             is_published(run)
         yield run
@@ -110,7 +110,7 @@ def claimed_run(
             claim.folder.tidy()
 
 
-def _run_of(
+def _make_run(
     request: EvaluationRequest, checked: CheckedRequest, dataset_digest: str, folder: RunFolder, created: datetime
 ) -> Run:
     return Run(
@@ -133,22 +133,22 @@ def _run_of(
 def recorded(run: Run) -> Iterator[None]:
     """Maintain the run's row in the lake: running while the block runs, failed with the reason if it raises.
 
-    A manual request that is refused before planning leaves neither row nor folder, nor does a run whose judge refused
-    a setting before anything was paid: it begins again. The row of a nightly or triggered
-    run stays, because nobody sees its error in a terminal.
+    A manual request that is refused before planning leaves neither row nor folder. Nor does a run whose judge refused a
+    setting, or has no key, before anything was paid: it begins again. Otherwise the row of a nightly or triggered run
+    stays, because nobody sees its error in a terminal.
     """
     with translate_full_disk(run.lake.name):
         _write_row(run, "running", None)
-        keep_words(run.folder, run.request)
+        store_command(run.folder, run.request)
     try:
-        with translate_full_disk(run.lake.name), run_span(run.run_id, _names(run)):
+        with translate_full_disk(run.lake.name), run_span(run.run_id, _span_attributes(run)):
             yield
     except BaseException as error:
-        reason = _reason_of(run, error)
+        reason = _failure_reason(run, error)
         # If the lake itself failed, the row can't be written; the first error is the one to report.
         with suppress(GradebookError, duckdb.Error, OSError):
             is_refused = isinstance(error, InputError) and run.request.trigger == "manual" and not _is_planned(run)
-            if is_refused or (isinstance(error, RefusedSetting) and is_unpaid(run.folder)):
+            if is_refused or (isinstance(error, RefusedSetting | MissingKey) and is_unpaid(run.folder)):
                 _forget_run(run)
             else:
                 _write_failure(run, reason[:2_000])
@@ -158,11 +158,11 @@ def recorded(run: Run) -> Iterator[None]:
 
 
 def is_unpaid(folder: RunFolder) -> bool:
-    """Whether a run has neither paid anything nor sent what may be billed."""
+    """Whether a run has neither paid for a reply nor sent a request that may be billed."""
     return not folder.budget_file.exists() or not any(read_budget(folder.budget_file).values())
 
 
-def _reason_of(run: Run, error: BaseException) -> str:
+def _failure_reason(run: Run, error: BaseException) -> str:
     """Why a run failed, for its row."""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
@@ -170,7 +170,7 @@ def _reason_of(run: Run, error: BaseException) -> str:
     return in_suites_file(reason) if run.request.suite else reason
 
 
-def _names(run: Run) -> dict[str, object]:
+def _span_attributes(run: Run) -> dict[str, object]:
     """Attributes of the run's span."""
     return {
         "rubric_id": run.rubric.id,
@@ -196,11 +196,12 @@ def is_published(run: Run) -> bool:
     settings = json.loads(row[2] or "{}")
     drawn = settings.get("sample"), settings.get("stratify")
     if drawn != (run.request.sample, run.request.stratify) and not run.taken_over:
-        published, asked = _cases_words(*drawn), _cases_words(run.request.sample, run.request.stratify)
-        raise InputError("--run-id", f"{run.run_id}, which published {published}", f"a new id for {asked}")
+        published, requested = _cases_words(*drawn), _cases_words(run.request.sample, run.request.stratify)
+        raise InputError("--run-id", f"{run.run_id}, which published {published}", f"a new id for {requested}")
     for option in ("baseline", "fail_if", "require", "stop"):
         wanted = getattr(run.request, option)
-        if wanted is not None and wanted != settings.get(option):
+        published_value = settings.get(f"{option}_asked", settings.get(option))
+        if wanted is not None and wanted != published_value:
             raise InputError(
                 f"--{option.replace('_', '-')}",
                 f"{wanted!r}, but {run.run_id} is published without it",
@@ -221,17 +222,21 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
     stopping = stored_stopping(run.folder) if request.stop else None
     settings = json_values(request, Use.SETTINGS) | {
         "judge": run.judge.identity if run.judge else None,  # `gradebook ledger verify` recomputes keys from it
+        **(run.judge.recalibrated if run.judge else {}),
         "embedder": run.embedder.identity if run.embedder else None,
         "baseline_run_id": baseline.run_id,
         "baseline_fault": baseline.fault,
+        "baseline_chosen_from": baseline.chosen_from,
         "series": baseline.series,
         "stopping": stopping.as_json() if stopping else None,
         **({"warnings": run.folder.warnings} if run.folder.warnings else {}),
         "ratings_version": ratings_version(run.folder.ratings_file),
-        "suite": request.suite,  # with the night, `latest` finds the nightly run before
+        "suite": request.suite,  # with the night, a baseline is found among earlier nights
         "night": None if request.night is None else request.night.isoformat(),
         "functions": sorted(set(runnable_functions(run.rubric, run.functions).values())),
     }
+    if request.require == AUTO:  # whoever reads the settings finds the rule that decides
+        settings |= {"require": run.require, "require_asked": AUTO}
     return {
         "run_id": run.run_id,
         "created_at": run.created_at,
@@ -326,23 +331,23 @@ def _fingerprint(request: EvaluationRequest, checked: CheckedRequest, dataset_di
     by_content: dict[str, object] = {
         "outputs": dataset_digest,
         "rubric": rubric_digest(checked.rubric),
-        "judge": verdict_digest(checked.judge) if checked.judge else None,
+        "judge": checked.judge.verdict_digest if checked.judge else None,
         "embedder": checked.embedder.digest if checked.embedder else None,
         "ratings": digest_files((Path(request.ratings),)) if request.ratings else None,
         "allow_functions": runnable_functions(checked.rubric, checked.functions),
     }
-    if request.stop is not None:  # what is judged depends on it
+    if request.stop is not None:  # the judged cases depend on it
         by_content["baseline"] = request.baseline
     set_by_flows = {
         "checkpoint": asdict(request.checkpoint) if request.checkpoint else None,
-        "suite": request.suite,  # a run of a night that failed is not finished by another command, as that one's
+        "suite": request.suite,  # another command does not finish the failed run of a night as its own
         "night": None if request.night is None else request.night.isoformat(),
     }
-    parts = json_values(request, Use.FINGERPRINT) | by_content | set_by_flows | {"code_version": code_version()}
-    return digest_of(json.dumps(parts, sort_keys=True))
+    content = json_values(request, Use.FINGERPRINT) | by_content | set_by_flows | {"code_version": code_version()}
+    return digest_of(json.dumps(content, sort_keys=True))
 
 
-def keep_planned(folder: RunFolder, planned: RunPlan, verdict_count: int) -> None:
+def store_plan_summary(folder: RunFolder, planned: RunPlan, verdict_count: int) -> None:
     """Store the planned number of verdicts and requests, and the estimated cost."""
     summary = {"verdict_count": verdict_count, "request_count": planned.request_count, "cost_usd": planned.cost_usd}
     write_text(folder.plan_summary_file, json.dumps(summary))

@@ -1,26 +1,39 @@
 """Order of the stages of an evaluation."""
 
+import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import accumulate, pairwise
 
+from gradebook.rubrics.files.versions import rubric_digest
 from gradebook.rubrics.model.errors import RefusedSetting
-from gradebook.tasks.comparing.looks import keep_judged, look
+from gradebook.tasks.comparing.interim_analyses import analyse_block, without_unjudged_shards
+from gradebook.tasks.datasets.discovery import digest_files
 from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.judging.settings.learned import store_learned
+from gradebook.tasks.lake.connections import connect, prepare_lake
+from gradebook.tasks.lake.rows import read_rows
+from gradebook.tasks.lake.sql import query
+from gradebook.tasks.methods.method import ScoringSetup
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.runs.run import Run
-from gradebook.tasks.scoring.cluster import ShardWork, compute_work, shard_work
-from gradebook.tasks.scoring.setup import ScoringSetup, opened_setup
-from gradebook.tasks.scoring.shards import score_criteria, score_own_criteria, score_shard
+from gradebook.tasks.runs.runner import THREADS
+from gradebook.tasks.scoring.shards import (
+    ShardWork,
+    compute_work,
+    opened_setup,
+    score_criteria,
+    score_own_criteria,
+    score_shard,
+    shard_work,
+)
 from gradebook.tasks.stages.aggregate import aggregate_run
-from gradebook.tasks.stages.batches import ask_run_in_batches
-from gradebook.tasks.stages.check_request import CheckedRequest
+from gradebook.tasks.stages.check_request import CheckedRequest, check_request
 from gradebook.tasks.stages.notes import run_notes
 from gradebook.tasks.stages.open_run import is_published, is_unpaid, opened_run, recorded
-from gradebook.tasks.stages.plan import ingest_run, plan_judgments
 from gradebook.tasks.stages.publish import conclude_run, publish_run
 from gradebook.tasks.stages.quality import (
     check_judgments,
@@ -30,8 +43,14 @@ from gradebook.tasks.stages.quality import (
     check_verdicts,
     forget_findings,
 )
-from gradebook.tasks.stages.score import collect_verdicts, write_run_feedback
-from gradebook.tasks.stages.submit import Pending, Stages
+from gradebook.tasks.stages.run_stages import (
+    ask_run_in_batches,
+    collect_verdicts,
+    ingest_run,
+    plan_judgments,
+    write_run_feedback,
+)
+from gradebook.tasks.stages.submit import Pending, Stages, StagesInThreads
 from gradebook.tasks.system.events import Piece, piece_span
 from gradebook.tasks.system.progress import reporter
 
@@ -140,11 +159,11 @@ def _score_blocks(
     """
     ends = [0, *accumulate(ingested.blocks or (len(ingested.shards),))]
     for block, (begin, end) in enumerate(pairwise(ends)):
-        scored = [each for index in range(begin, end) for each in _score(run, setup, ingested, index, stages)]
+        scored = [pending for index in range(begin, end) for pending in _score(run, setup, ingested, index, stages)]
         stages.finish([*checked, *scored])
-        is_decided: bool = bool(ingested.blocks) and stages.call(look, run, ingested, block)
+        is_decided: bool = bool(ingested.blocks) and stages.call(analyse_block, run, ingested, block)
         if is_decided:
-            return keep_judged(run, ingested, end)
+            return without_unjudged_shards(run, ingested, end)
     return ingested
 
 
@@ -159,15 +178,38 @@ def _score(run: Run, setup: ScoringSetup, ingested: Ingested, index: int, stages
     computed: list[Pending] = []
     if work.computations:
         computed.append(stages.submit_to_cluster(compute_work, work))
-    others = [each for each in run.rubric.criteria if each.id not in work.criterion_ids]
-    if len(others) <= MOST_STAGES:
-        scored = [stages.submit(score_shard, setup, each, shard, index) for each in others]
+    criteria = [criterion for criterion in run.rubric.criteria if criterion.id not in work.criterion_ids]
+    if len(criteria) <= MOST_STAGES:
+        scored = [stages.submit(score_shard, setup, criterion, shard, index) for criterion in criteria]
     else:
-        size = -(-len(others) // MOST_STAGES)
-        groups = [others[at : at + size] for at in range(0, len(others), size)]
+        size = -(-len(criteria) // MOST_STAGES)
+        groups = [criteria[start : start + size] for start in range(0, len(criteria), size)]
         scored = [stages.submit(score_criteria, setup, group, shard, index) for group in groups]
     if run.folder.case_criteria_file(index).exists():
         scored.append(stages.submit(score_own_criteria, setup, shard, index))
     times = computed[0] if computed else ()
     collected = stages.submit(collect_verdicts, run, index, times, after=scored)
     return [*computed, *scored, collected]
+
+
+def run_to_rate(request: EvaluationRequest) -> str:
+    """Id of the latest published run of the request's outputs and rubric, judged or not.
+
+    Without one, the outputs are evaluated without a judge, as a run without a page. Raises `InputError` for a wrong
+    request, and `UnfinishedError`.
+    """
+    request = replace(request, judge=None, allow_unscored=True, has_page=False, runner=THREADS)
+    checked = check_request(request)
+    prepare_lake(checked.lake)
+    with connect(checked.lake, read_only=True) as connection:
+        rows = read_rows(
+            connection,
+            query("stages/run_of_outputs"),
+            dataset_digest=digest_files(checked.files),
+            rubric_digest=rubric_digest(checked.rubric),
+        )
+    for row in rows:
+        if json.loads(row["column_map"]) == dict(request.column_map):
+            return str(row["run_id"])
+    with opened_run(request, datetime.now(UTC)) as run:
+        return complete_run(run, StagesInThreads()).run_id

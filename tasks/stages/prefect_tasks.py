@@ -7,12 +7,9 @@ from prefect import Task
 from prefect.cache_policies import NO_CACHE
 
 from gradebook.tasks.collecting.collect import collect_outputs
-from gradebook.tasks.comparing.looks import look
-from gradebook.tasks.scoring.cluster import compute_work
-from gradebook.tasks.scoring.shards import score_criteria, score_own_criteria, score_shard
+from gradebook.tasks.comparing.interim_analyses import analyse_block
+from gradebook.tasks.scoring.shards import compute_work, score_criteria, score_own_criteria, score_shard
 from gradebook.tasks.stages.aggregate import aggregate_run
-from gradebook.tasks.stages.batches import ask_run_in_batches
-from gradebook.tasks.stages.plan import ingest_run, plan_judgments
 from gradebook.tasks.stages.publish import conclude_run, publish_run
 from gradebook.tasks.stages.quality import (
     check_judgments,
@@ -21,7 +18,13 @@ from gradebook.tasks.stages.quality import (
     check_score_suites,
     check_verdicts,
 )
-from gradebook.tasks.stages.score import collect_verdicts, write_run_feedback
+from gradebook.tasks.stages.run_stages import (
+    ask_run_in_batches,
+    collect_verdicts,
+    ingest_run,
+    plan_judgments,
+    write_run_feedback,
+)
 
 # A stage's function, its task's name, and the name of the task's runs.
 _NAMES: dict[Callable[..., Any], tuple[str, str]] = {
@@ -37,7 +40,7 @@ _NAMES: dict[Callable[..., Any], tuple[str, str]] = {
     score_own_criteria: ("score_case_criteria", "own criteria · shard {shard_index}"),
     compute_work: ("compute_shard", "checks · shard {work.shard_index}"),
     collect_verdicts: ("collect_verdicts", "quality of verdicts · shard {shard_index}"),
-    look: ("look", "look {block}"),
+    analyse_block: ("look", "look {block}"),
     write_run_feedback: ("write_feedback", "feedback"),
     check_judgments: ("check_judgments", "quality of judgments"),
     aggregate_run: ("aggregate", "aggregate"),
@@ -55,4 +58,4 @@ def tasks_of(suite: str | None) -> Mapping[Callable[..., Any], Task[..., Any]]:
     """The tasks, with the suite's name on each run of them; without a suite, as they are."""
     if suite is None:
         return TASKS
-    return {each: TASKS[each].with_options(task_run_name=f"{suite} · {name}") for each, (_, name) in _NAMES.items()}
+    return {stage: TASKS[stage].with_options(task_run_name=f"{suite} · {name}") for stage, (_, name) in _NAMES.items()}

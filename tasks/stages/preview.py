@@ -7,22 +7,22 @@ from datetime import UTC, datetime
 
 from gradebook.rubrics.model.errors import BudgetReached, EndpointUnavailable
 from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.text.wording import price_words
 from gradebook.tasks.datasets.ingest import Ingested
-from gradebook.tasks.judging.money.budget import read_budget
-from gradebook.tasks.judging.money.prices import BYTES_PER_TOKEN, find_price, worst_cost_usd
+from gradebook.tasks.judging.budget import read_budget
+from gradebook.tasks.judging.prices import BYTES_PER_TOKEN, find_price, mistyped_model_hint, worst_cost_usd
 from gradebook.tasks.judging.replies.question import LABEL_TOKENS
 from gradebook.tasks.judging.session.session import probe_members
 from gradebook.tasks.judging.settings.judge import JudgeSettings
-from gradebook.tasks.judging.settings.panels import members_of, online_members
 from gradebook.tasks.ledger.ledger import settle_journals
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.stages.check_request import CheckedRequest
+from gradebook.tasks.stages.notes import row_notes
 from gradebook.tasks.stages.open_run import previewed_run
 from gradebook.tasks.stages.pipeline import plan_evaluation
 from gradebook.tasks.stages.submit import Stages
-from gradebook.tasks.system.number_format import price_words
 from gradebook.tasks.workspace.folder import RunFolder
 
 
@@ -30,10 +30,19 @@ def preview_run(request: EvaluationRequest) -> tuple[Ingested, RunPlan]:
     """Ingest into a temporary folder and plan. Raises `InputError` as the evaluation would before its first request."""
     with previewed_run(request, datetime.now(UTC)) as run:
         ingested, plan = plan_evaluation(run, Stages(), is_preview=True)
-        return ingested, replace(plan, budget_note=_budget_note(run, plan))
+        return ingested, replace(plan, budget_note=_budget_note(run, plan), notes=_preview_notes(run, ingested))
 
 
-def refuse_vain_start(request: EvaluationRequest, checked: CheckedRequest) -> None:
+def _preview_notes(run: Run, ingested: Ingested) -> tuple[str, ...]:
+    """Sentences on rows that are not scored, outputs that may be chosen by mistake, and judges without a price."""
+    judges = [(judge, find_price(judge)) for judge in run.asked_models]
+    unpriced = [
+        f"no price of the judge {judge.model}{mistyped_model_hint(judge)}" for judge, price in judges if price is None
+    ]
+    return (*ingested.notes, *row_notes(ingested), *unpriced)
+
+
+def refuse_failing_start(request: EvaluationRequest, checked: CheckedRequest) -> None:
     """Raise a fault before Prefect starts, if it would end the run before its first judgment.
 
     `EndpointUnavailable` where no address of a judge answers, `BudgetReached` where the budget is below the price of
@@ -42,8 +51,8 @@ def refuse_vain_start(request: EvaluationRequest, checked: CheckedRequest) -> No
     """
     if request.trigger != "manual" or checked.judge is None:
         return
-    fault = _budget_fault(request.budget_usd, _least_worst_usd(online_members(checked.judge), checked.rubric))
-    members = tuple(range(len(members_of(checked.judge))))
+    fault = _budget_fault(request.budget_usd, _least_worst_usd(checked.judge.online, checked.rubric))
+    members = tuple(range(len(checked.judge.members)))
     if fault is None:
         try:
             probe_members(checked.judge, members, is_start=True)
@@ -51,7 +60,7 @@ def refuse_vain_start(request: EvaluationRequest, checked: CheckedRequest) -> No
             pass
         else:
             return
-    settle_journals(checked.lake)  # what a killed run was answered is no longer asked
+    settle_journals(checked.lake)  # replies to a killed run are not asked for again
     _, plan = preview_run(request)
     if fault is not None and plan.asked_judges:
         raise fault
@@ -60,17 +69,19 @@ def refuse_vain_start(request: EvaluationRequest, checked: CheckedRequest) -> No
 
 def _budget_note(run: Run, plan: RunPlan) -> str | None:
     """Why a budget pays for no request or not for all, as each is sent only while its worst cost is left."""
-    members = members_of(run.judge) if run.judge else ()
+    members = run.judge.members if run.judge else ()
     if run.request.budget_usd is None or not plan.request_count:
         return None
     record = RunFolder.below(run.lake.root, run.run_id).budget_file  # of the run that the evaluation would resume
     spent_usd = math.fsum(read_budget(record).values()) if record.exists() else 0.0
     left_usd = max(run.request.budget_usd - spent_usd, 0.0)
-    judges = [one for index in plan.asked_judges if isinstance(one := members[index], JudgeSettings)]
+    judges = [one for index in plan.asked_judges if (one := members[index].as_model) is not None]
     least_usd = _least_worst_usd(judges, run.rubric)
     if fault := _budget_fault(left_usd, least_usd):
         return str(fault)
-    prompt_tokens = BYTES_PER_TOKEN * sum(each.prompt_tokens for each in plan.criteria)  # a token for each byte
+    prompt_tokens = BYTES_PER_TOKEN * sum(
+        criterion.prompt_tokens for criterion in plan.criteria
+    )  # a token for each byte
     usual_usd = _least_worst_usd(judges, run.rubric, round(prompt_tokens / plan.request_count))
     if (plan.cost_usd or 0.0) + usual_usd <= left_usd:
         return None
@@ -93,11 +104,11 @@ def _budget_fault(left_usd: float | None, least_usd: float) -> BudgetReached | N
 
 def _least_worst_usd(judges: Sequence[JudgeSettings], rubric: Rubric, prompt_tokens: int = 0) -> float:
     """Worst cost of the cheapest request to some judges, with a prompt of as many tokens; 0 without a judge."""
-    own = [getattr(criterion.method, "max_tokens", None) for criterion in rubric.criteria]
+    own_limits = [getattr(criterion.method, "max_tokens", None) for criterion in rubric.criteria]
     costs = []
     for judge in judges:
         usual = LABEL_TOKENS if judge.mode == "logprobs" else judge.max_tokens
-        tokens = min([usual, *(each for each in own if each)])
+        tokens = min([usual, *(own_limit for own_limit in own_limits if own_limit)])
         limit = judge.token_limit(tokens)
         costs.append(worst_cost_usd(find_price(judge), prompt_tokens, limit, judge.service_tier))
     return min(costs, default=0.0)

@@ -16,20 +16,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gradebook.rubrics.model.errors import GradebookError, InputError
-from gradebook.tasks.comparing.judges import read_epoch
+from gradebook.tasks.comparing.sides import read_epoch
 from gradebook.tasks.datasets.case_criteria import case_criteria_files
 from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.commits import CommitUnknown
 from gradebook.tasks.lake.connections import commit, connect, connect_up_to_date
-from gradebook.tasks.lake.object_store import BucketPlace, open_store, translate_storage_errors
+from gradebook.tasks.lake.object_store import BucketLocation, open_store, translate_storage_errors
 from gradebook.tasks.lake.schema import copy_small_tables
 from gradebook.tasks.lake.sql import quoted
 from gradebook.tasks.ledger.recordings import write_recording
 from gradebook.tasks.marts.models import mart_names
 from gradebook.tasks.marts.sources import run_costs
 from gradebook.tasks.published.summary import OF_SUMMARY, RunSummary, read_summary
-from gradebook.tasks.ratings.table import insert_ratings
+from gradebook.tasks.ratings.tables import insert_ratings
 from gradebook.tasks.rubric_store.versions import store_rubric
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.stages.open_run import insert_row, is_published, remove_row, replace_findings, run_row
@@ -52,47 +52,47 @@ class RunFiles:
         # Two machines may use one run id: neither may overwrite the files that the other one published.
         begun = created_at(folder).isoformat().encode()
         self._name = f"{folder.run_id}-{hashlib.blake2b(begun, digest_size=4).hexdigest()}"
-        self._places: dict[tuple[str, Path], str] = {}
+        self._locations: dict[tuple[str, Path], str] = {}
 
     def put(self, table: str, file: Path, partition: str = "") -> str:
         """Place a file in the table's folder and return its place; no table refers to it yet.
 
         Raises `LakeError` and `StorageUnavailable` as `translate_storage_errors` does.
         """
-        if (table, file) not in self._places:
+        if (table, file) not in self._locations:
             folder = f"{table}/{partition}" if partition else table
-            place = f"{self._lake.data_path}/main/{folder}/{self._name}-{file.name}"
-            self._places[table, file] = place  # before the write, so that a partial file is removed too
+            location = f"{self._lake.data_path}/main/{folder}/{self._name}-{file.name}"
+            self._locations[table, file] = location  # before the write, so that a partial file is removed too
             if self._lake.bucket is None:
-                _link(file, Path(place))
+                _link(file, Path(location))
             else:
-                _upload(file, place, self._lake.bucket)
-        return self._places[table, file]
+                _upload(file, location, self._lake.bucket)
+        return self._locations[table, file]
 
     def remove(self, added: Collection[str] = ()) -> None:
         """Remove placed files, except those added to tables; files that can't be removed are harmless orphans."""
-        for place in set(self._places.values()) - set(added):
+        for location in set(self._locations.values()) - set(added):
             if self._lake.bucket is None:
-                Path(place).unlink(missing_ok=True)
+                Path(location).unlink(missing_ok=True)
                 continue
             with suppress(OSError, GradebookError):
-                open_store().delete_file(place.removeprefix("s3://"))
+                open_store().delete_file(location.removeprefix("s3://"))
 
 
-def _link(file: Path, place: Path) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.unlink(missing_ok=True)  # left by a failed transaction
+def _link(file: Path, location: Path) -> None:
+    location.parent.mkdir(parents=True, exist_ok=True)
+    location.unlink(missing_ok=True)  # left by a failed transaction
     try:
-        os.link(file, place)
+        os.link(file, location)
     except OSError:  # another file system
-        shutil.copyfile(file, place)
+        shutil.copyfile(file, location)
 
 
-def _upload(file: Path, place: str, bucket: BucketPlace) -> None:
+def _upload(file: Path, location: str, bucket: BucketLocation) -> None:
     with (
         translate_storage_errors(bucket),
         file.open("rb") as source,
-        open_store().open_output_stream(place.removeprefix("s3://")) as target,
+        open_store().open_output_stream(location.removeprefix("s3://")) as target,
     ):
         shutil.copyfileobj(source, target, CHUNK_BYTES)
 
@@ -221,11 +221,11 @@ def concluded_run(run: Run) -> Iterator[tuple[RunSummary, duckdb.DuckDBPyConnect
             summary = write_own_report(connection, run.lake, summary, folder.report_file)
         yield summary, connection
     if run.request.has_page:
-        _keep_report_cost(run, *clock)
+        _store_report_cost(run, *clock)
     write_text(folder.published_file, json.dumps(summary.as_json(), default=str))
 
 
-def _keep_report_cost(run: Run, wall_s: float, cpu_s: float) -> None:
+def _store_report_cost(run: Run, wall_s: float, cpu_s: float) -> None:
     """Add the row of the report to the costs of a published run, unless an earlier command did."""
 
     def body(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
@@ -263,10 +263,10 @@ def _marts(folder: RunFolder) -> list[str]:
 
 def _has_new_outputs_only(connection: duckdb.DuckDBPyConnection, shard: str) -> bool:
     """Whether all outputs of a shard are new; each output is stored once for all runs."""
-    known = connection.execute(
+    stored = connection.execute(
         "select count(*) from read_parquet(?) where output_id in (select output_id from outputs)", [shard]
     ).fetchone()
-    return known == (0,)
+    return stored == (0,)
 
 
 def _insert_case_criteria(connection: duckdb.DuckDBPyConnection, folder: RunFolder, files: RunFiles) -> Iterator[str]:
@@ -308,10 +308,10 @@ def _insert_rows(
     return {_add_file(connection, table, files.put(table, path))}
 
 
-def _add_file(connection: duckdb.DuckDBPyConnection, table: str, place: str) -> str:
+def _add_file(connection: duckdb.DuckDBPyConnection, table: str, location: str) -> str:
     """Add a placed file to a table without rewriting it; returns its place."""
-    connection.execute("call ducklake_add_data_files('lake', ?, ?)", [table, place])
-    return place
+    connection.execute("call ducklake_add_data_files('lake', ?, ?)", [table, location])
+    return location
 
 
 def _insert_parquet(connection: duckdb.DuckDBPyConnection, table: str, file: Path) -> None:

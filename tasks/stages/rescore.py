@@ -11,12 +11,12 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from gradebook.rubrics.files.digest import rubric_digest
-from gradebook.rubrics.model.digests import digest_of
+from gradebook.rubrics.files.versions import rubric_digest
 from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.json_values import digest_of
 from gradebook.rubrics.model.outputs import QUARANTINE_SCHEMA
 from gradebook.rubrics.model.rubric import Rubric
-from gradebook.tasks.comparing.model_pairs import question_changes
+from gradebook.tasks.comparing.sides import question_changes
 from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA, taken_ids
 from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.lake.address import find_lake
@@ -24,12 +24,12 @@ from gradebook.tasks.lake.connections import connect, connect_up_to_date
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.stored_run import (
-    KeptRun,
-    lay_out_case_criteria,
-    lay_out_details,
-    lay_out_outputs,
-    lay_out_verdicts,
-    read_kept_run,
+    StoredRun,
+    read_stored_run,
+    write_run_case_criteria,
+    write_run_details,
+    write_run_outputs,
+    write_run_verdicts,
 )
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.rubric_store.versions import find_rubric, refuse_changed_rubric
@@ -66,14 +66,14 @@ def rescore_run(request: RescoreRequest, stages: Stages | None = None) -> tuple[
     Raises `InputError`, before anything is written, for an unknown run or rubric, or if the run lacks verdicts for the
     rubric's criteria; `QualityNotMet` if a check fails.
     """
-    with _opened(request, datetime.now(UTC)) as (run, source):
+    with _opened_rescoring(request, datetime.now(UTC)) as (run, source):
         engine = stages or Stages()
         summary = complete_run(run, engine, partial(_publish, source))
         engine.show_run(run, summary)
         return summary, run.folder.report_file
 
 
-def refuse_other_questions(source: KeptRun, rubric: Rubric, counts: Row) -> None:
+def refuse_other_questions(source: StoredRun, rubric: Rubric, counts: Row) -> None:
     """Raise `InputError` that names each criterion of a rubric without verdicts in a run.
 
     counts: number of verdicts by criterion id.
@@ -97,14 +97,14 @@ def refuse_other_questions(source: KeptRun, rubric: Rubric, counts: Row) -> None
 
 
 @contextmanager
-def _opened(request: RescoreRequest, now: datetime) -> Iterator[tuple[Run, KeptRun]]:
+def _opened_rescoring(request: RescoreRequest, now: datetime) -> Iterator[tuple[Run, StoredRun]]:
     """Check the request, then lock the new run's folder while the block runs; an unfinished run is resumed."""
     refuse_bad_run_id(request.run_id)
     lake = find_lake(request.lake, request.data)
     rubric = find_rubric(request.rubric, lake)
     with connect_up_to_date(lake) as connection:
-        source = read_kept_run(connection, lake, request.run)
-        _refuse(connection, source, rubric)
+        source = read_stored_run(connection, lake, request.run)
+        _refuse_unusable_source(connection, source, rubric)
     refuse_changed_rubric(lake, rubric)
 
     def run_in(folder: RunFolder) -> Run:
@@ -119,14 +119,14 @@ def _opened(request: RescoreRequest, now: datetime) -> Iterator[tuple[Run, KeptR
             functions=FunctionSettings(),
             dataset_digest=str(source.row["dataset_digest"]),
             created_at=created_at(folder),
-            taken_over=_taken_over(source),
+            taken_over=_copied_columns(source),
         )
 
     with claimed_run(lake, _fingerprint(source, rubric), request.run_id, now, run_in) as run:
         yield run, source
 
 
-def _evaluation(request: RescoreRequest, source: KeptRun, run_id: str) -> EvaluationRequest:
+def _evaluation(request: RescoreRequest, source: StoredRun, run_id: str) -> EvaluationRequest:
     return EvaluationRequest(
         str(source.row["dataset"]),
         request.rubric,
@@ -137,22 +137,22 @@ def _evaluation(request: RescoreRequest, source: KeptRun, run_id: str) -> Evalua
     )
 
 
-def _refuse(connection: duckdb.DuckDBPyConnection, source: KeptRun, rubric: Rubric) -> None:
+def _refuse_unusable_source(connection: duckdb.DuckDBPyConnection, source: StoredRun, rubric: Rubric) -> None:
     counted = "select criterion_id, count(*) as count from verdicts where run_id = ? group by criterion_id"
     counts = {row["criterion_id"]: row["count"] for row in read_rows(connection, counted, source.run_id)}
     refuse_other_questions(source, rubric, counts)
-    own = {name for name in counts if name not in {criterion.id for criterion in source.rubric.criteria}}
-    if clashing := sorted(own.intersection(taken_ids(rubric))):
+    own_ids = {name for name in counts if name not in {criterion.id for criterion in source.rubric.criteria}}
+    if clashing := sorted(own_ids.intersection(taken_ids(rubric))):
         raise InputError(
             "--rubric",
             f"{', '.join(clashing)} in {rubric.id} {rubric.version}, also ids of per-case criteria of {source.run_id}",
             "other ids",
         )
-    if not rubric.criteria and not own:
+    if not rubric.criteria and not own_ids:
         raise InputError("--rubric", f"no criteria, and no per-case criteria in run {source.run_id}", "some")
 
 
-def _taken_over(source: KeptRun) -> Row:
+def _copied_columns(source: StoredRun) -> Row:
     """Columns of the new run's row that describe the origin of its verdicts."""
     settings = json.loads(source.row["settings"] or "{}")
     # Of verdicts against a baseline; the new run itself is compared with none.
@@ -160,42 +160,43 @@ def _taken_over(source: KeptRun) -> Row:
     settings |= dict.fromkeys(
         ("budget_usd", "feedback", "ratings", "baseline", "baseline_run_id", "baseline_fault", "fail_if", "require")
     )
+    settings.pop("require_asked", None)
     settings |= {"ratings_version": None, "rescored_from": source.run_id, "verdicts_baseline_run_id": compared_with}
     same = {name: source.row[name] for name in ("judge", "stopped_at")}
     return same | {"settings": json.dumps(settings)}
 
 
-def _fingerprint(source: KeptRun, rubric: Rubric) -> str:
+def _fingerprint(source: StoredRun, rubric: Rubric) -> str:
     """Digest of everything that makes a different run."""
-    parts = {"rescored_from": source.run_id, "rubric": rubric_digest(rubric), "code_version": code_version()}
-    return digest_of(json.dumps(parts, sort_keys=True))
+    content = {"rescored_from": source.run_id, "rubric": rubric_digest(rubric), "code_version": code_version()}
+    return digest_of(json.dumps(content, sort_keys=True))
 
 
-def _publish(source: KeptRun, run: Run, stages: Stages) -> None:
-    ingested = _take_over(run, source)
+def _publish(source: StoredRun, run: Run, stages: Stages) -> None:
+    ingested = _write_sources(run, source)
     publish_reused(run, ingested, stages, lambda: _notes(run, source))
 
 
-def _take_over(run: Run, source: KeptRun) -> Ingested:
+def _write_sources(run: Run, source: StoredRun) -> Ingested:
     """Write the sources of the marts and of the publication; repeated completely after an interruption."""
     folder = run.folder
     folder.timings_file.unlink(missing_ok=True)
     write_parquet(folder.quarantine_file, QUARANTINE_SCHEMA.empty_table())  # refused rows belong to the source run
     with timed(folder, "ingest") as timing, connect(run.lake, read_only=True) as connection:
-        shard, output_count = lay_out_outputs(connection, source, folder)
-        taken = {"run_id": run.run_id, "source_run_id": source.run_id, "dropped": _dropped(run, source)}
-        lay_out_verdicts(connection, query("stages/reused_verdicts"), folder, **taken)
-        lay_out_details(connection, source, folder, dropped=_dropped(run, source))
-        lay_out_case_criteria(connection, source, folder)
+        shard, output_count = write_run_outputs(connection, source, folder)
+        parameters = {"run_id": run.run_id, "source_run_id": source.run_id, "dropped": _dropped_ids(run, source)}
+        write_run_verdicts(connection, query("stages/reused_verdicts"), folder, **parameters)
+        write_run_details(connection, source, folder, dropped=_dropped_ids(run, source))
+        write_run_case_criteria(connection, source, folder)
         saved = connection.execute(query("stages/saved_costs"), {"run_id": source.run_id}).to_arrow_table()
         timing.row_count = output_count
-    _keep_savings(run, source, saved)
+    _store_savings(run, source, saved)
     return Ingested((shard,), output_count, output_count, 0, 0, (), ())
 
 
-def _keep_savings(run: Run, source: KeptRun, saved: pa.Table) -> None:
+def _store_savings(run: Run, source: StoredRun, saved: pa.Table) -> None:
     """Store a timing of 0 s for each criterion, with the reused judgments and their original cost."""
-    of_rubric, dropped = {criterion.id for criterion in run.rubric.criteria}, _dropped(run, source)
+    of_rubric, dropped = {criterion.id for criterion in run.rubric.criteria}, _dropped_ids(run, source)
     for row in saved.to_pylist():
         if row["criterion_id"] in dropped:
             continue
@@ -204,15 +205,15 @@ def _keep_savings(run: Run, source: KeptRun, saved: pa.Table) -> None:
         append_timing(run.folder, Timing("score", name, 0.0, 0.0, *counts))
 
 
-def _dropped(run: Run, source: KeptRun) -> list[str]:
+def _dropped_ids(run: Run, source: StoredRun) -> list[str]:
     """Ids of criteria that the new rubric omits."""
-    known = {criterion.id for criterion in run.rubric.criteria}
-    return [criterion.id for criterion in source.rubric.criteria if criterion.id not in known]
+    rubric_ids = {criterion.id for criterion in run.rubric.criteria}
+    return [criterion.id for criterion in source.rubric.criteria if criterion.id not in rubric_ids]
 
 
-def _notes(run: Run, source: KeptRun) -> list[str]:
+def _notes(run: Run, source: StoredRun) -> list[str]:
     """Notes of the run, including those of the source run, which has the same input."""
-    dropped = _dropped(run, source)
+    dropped = _dropped_ids(run, source)
     has_feedback = json.loads(source.row["settings"] or "{}").get("feedback")
     return [
         f"rescored from {source.run_id} ({source.name}), with its verdicts; no judge was asked",

@@ -1,25 +1,34 @@
-"""Review of one artifact with several rubrics, in this process; each rubric is a run of its own in the lake."""
+"""Review of one artifact with several rubrics, in this process; each rubric is a run of its own in the lake.
 
+Artifacts have a state in the lake, and the rubrics of their type.
+"""
+
+import hashlib
 import json
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Self
 
 import duckdb
+from pydantic import Field, ValidationError
 
-from gradebook.rubrics.files.digest import rubric_digest
-from gradebook.rubrics.model.columns import holds_conversations
-from gradebook.rubrics.model.errors import Fault, GradebookError, OutputsError, RubricError
-from gradebook.rubrics.model.outputs import describe_value
+from gradebook.rubrics.files.versions import rubric_digest
+from gradebook.rubrics.model.errors import Fault, GradebookError, InputError, OutputsError, RubricError
+from gradebook.rubrics.model.levels import Frozen
+from gradebook.rubrics.model.outputs import describe_value, has_conversations
 from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.text.named_files import is_path, read_whole
+from gradebook.rubrics.text.plain_words import describe, keys_of, unknown_word
+from gradebook.rubrics.text.yaml_lines import read_yaml
 from gradebook.tasks.datasets.case_criteria import OwnCount, refuse_no_criteria, taken_ids
-from gradebook.tasks.datasets.conversations import answered_row
-from gradebook.tasks.datasets.row_parser import RowFitter
-from gradebook.tasks.lake.address import find_lake
-from gradebook.tasks.lake.connections import open_for_writing, prepare_lake
+from gradebook.tasks.datasets.row_parser import RowFitter, answered_row
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import commit, open_for_writing, prepare_lake
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.schema import narrow_to_outputs
 from gradebook.tasks.lake.sql import query
@@ -27,12 +36,94 @@ from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.request import OPTIONS, EvaluationRequest
 from gradebook.tasks.runs.resume_command import option_words
 from gradebook.tasks.runs.runner import THREADS
-from gradebook.tasks.stages.artifacts import Artifact, ArtifactState, set_state
 from gradebook.tasks.stages.check_request import CheckedRequest, check_request
 from gradebook.tasks.stages.open_run import opened_run
 from gradebook.tasks.stages.pipeline import evaluate_once
 from gradebook.tasks.stages.publish import concluded_run
 from gradebook.tasks.stages.submit import StagesInThreads
+
+PROVENANCE = ("case_id", "model", "checkpoint", "metadata")  # columns of a JSON artifact that say where it came from
+DIGEST_BYTES = 16
+MOST_BYTES = 10_000_000  # of a review file
+_ROW = "from artifacts where artifact = ? and digest = ?"
+
+
+class ArtifactState(StrEnum):
+    """State of an artifact: one content under one name."""
+
+    pending = "pending"
+    in_review = "in_review"
+    approved = "approved"
+    needs_revision = "needs_revision"
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """Artifact to review. provenance: JSON of where it came from."""
+
+    name: str
+    digest: str
+    target_type: str | None
+    provenance: str
+
+    @classmethod
+    def of(cls, name: str, content: bytes, row: Row, target_type: str | None) -> Self:
+        """Artifact of a file's content and of the row it makes."""
+        provenance = {key: row[key] for key in PROVENANCE if row.get(key) is not None}
+        return cls(
+            name,
+            hashlib.blake2b(content, digest_size=DIGEST_BYTES).hexdigest(),
+            target_type,
+            json.dumps(provenance, ensure_ascii=True),
+        )
+
+
+class ReviewMap(Frozen):
+    """Content of a review file: the rubrics of each type of artifact."""
+
+    rubrics: dict[str, Annotated[tuple[str, ...], Field(min_length=1)]]
+
+
+def rubrics_for(target_type: str, path: Path) -> tuple[str, ...]:
+    """Rubrics that a review file names for a type of artifact; files are relative to it. Raises `InputError`."""
+    try:
+        text = read_yaml(read_whole(path, MOST_BYTES), str(path))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        expected = "expected a file that maps types of artifacts to rubrics, or --rubrics"
+        raise InputError(f"{path}", f"can't be read ({reason}), {expected}") from None
+    if text.values is None:
+        raise RubricError(text.faults)
+    try:
+        rubrics = ReviewMap.model_validate(text.values).rubrics
+    except ValidationError as error:
+        descriptions = [describe(fault, fault["loc"], keys_of(ReviewMap)) for fault in error.errors(include_url=False)]
+        raise RubricError(
+            tuple(Fault(text.path, text.line_of(place), message) for place, message in descriptions)
+        ) from None
+    if target_type not in rubrics:
+        raise InputError("--target-type", repr(target_type), f"{unknown_word(target_type, rubrics)} of {path}")
+    return tuple(str(path.parent / name) if is_path(name) else name for name in rubrics[target_type])
+
+
+def set_state(
+    lake: Lake, artifact: Artifact, state: ArtifactState, judge: str | None = None, run_ids: Sequence[str] = ()
+) -> None:
+    """Set the state of an artifact; its row keeps the time when this content was first entered."""
+    now = datetime.now(UTC)
+
+    def body(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
+        key = [artifact.name, artifact.digest]
+        existing = connection.execute(f"select target_type, created_at {_ROW}", key).fetchone()
+        earlier_type, created_at = existing or (None, now)
+        if existing:
+            connection.execute(f"delete {_ROW}", key)
+        target_type = artifact.target_type or earlier_type
+        values = [target_type, state, judge, list(run_ids), artifact.provenance, created_at, now]
+        connection.execute("insert into artifacts values (?, ?, ?, ?, ?, ?, ?, ?, ?)", [*key, *values])
+
+    commit(lake, f"artifact {artifact.name} is {state}", body)
+
 
 STDIN = "-"
 APPROVED, NEEDS_REVISION = ArtifactState.approved.value, ArtifactState.needs_revision.value
@@ -68,10 +159,30 @@ class Review:
         is_approved = all(evaluation.status == APPROVED for evaluation in self.evaluations)
         return APPROVED if is_approved else NEEDS_REVISION
 
+    @property
+    def target(self) -> str:
+        """Name of the reviewed artifact."""
+        return self.artifact
+
+    @property
+    def summary(self) -> str:
+        """Status with the outcome of each rubric, in one sentence."""
+        outcomes = [
+            f"{evaluation.rubric} {evaluation.status}{'' if evaluation.score is None else f' ({evaluation.score:.3f})'}"
+            for evaluation in self.evaluations
+        ]
+        return f"{self.artifact}: {self.status}; {', '.join(outcomes)}"
+
+    @property
+    def feedback(self) -> str:
+        """Feedback of all rubrics, one below the other."""
+        return "\n\n".join(f"{evaluation.rubric}\n{evaluation.feedback}" for evaluation in self.evaluations)
+
     def as_json(self) -> dict[str, Any]:
         """JSON object printed by `--json`."""
         evaluations = [asdict(evaluation) for evaluation in self.evaluations]
-        return {"artifact": self.artifact, "status": self.status, "evaluations": evaluations}
+        stated = {"target": self.target, "feedback": self.feedback, "summary": self.summary}
+        return {"artifact": self.artifact, "status": self.status, **stated, "evaluations": evaluations}
 
 
 def enter_artifact(name: str, content: bytes, request: EvaluationRequest, target_type: str | None) -> None:
@@ -95,22 +206,22 @@ def review_artifact(
     with tempfile.TemporaryDirectory(prefix="gradebook-review-") as folder:
         path = Path(folder) / "artifact.jsonl"
         path.write_text(json.dumps(row, ensure_ascii=True) + "\n", encoding="utf-8")
-        asked = replace(
+        base_request = replace(
             request, outputs=str(path), trigger="review", dataset=name, max_bad_rate=0.0, runner=THREADS, has_page=False
         )
-        again = _again(name, rubrics, request, target_type)
-        requests = [replace(asked, rubric=rubric, again=again) for rubric in rubrics]
+        again = _resume_words(name, rubrics, request, target_type)
+        requests = [replace(base_request, rubric=rubric, again=again) for rubric in rubrics]
         lake = find_lake(request.lake, request.data)
         open_for_writing(lake)
-        checked = [check_request(each) for each in requests]
-        _refuse_misfits(name, row, [each.rubric for each in checked], request)
+        checked = [check_request(rubric_request) for rubric_request in requests]
+        _refuse_misfits(name, row, [checked_request.rubric for checked_request in checked], request)
         prepare_lake(lake)
         artifact = Artifact.of(name, content, row, target_type)
         set_state(lake, artifact, ArtifactState.in_review, request.judge)
         try:
             evaluations = [_evaluate(*pair) for pair in zip(requests, checked, strict=True)]
         except BaseException:  # the judge is gone, the budget reached, Ctrl-C
-            with suppress(GradebookError):  # the lake may be what failed
+            with suppress(GradebookError):  # the lake itself may have failed
                 set_state(lake, artifact, ArtifactState.pending, request.judge)
             raise
         review = Review(name, tuple(evaluations))
@@ -119,14 +230,16 @@ def review_artifact(
         return review
 
 
-def _again(name: str, rubrics: tuple[str, ...], request: EvaluationRequest, target_type: str | None) -> tuple[str, ...]:
+def _resume_words(
+    name: str, rubrics: tuple[str, ...], request: EvaluationRequest, target_type: str | None
+) -> tuple[str, ...]:
     """Command that resumes the review, with all rubrics: together they approve; empty if it was read from stdin."""
     if name == STDIN:
         return ()
-    named = ("judge", "budget_usd", "feedback", "allow_functions", "allow_unscored")
-    words = option_words(request, (OPTIONS[option] for option in named))
+    names = ("judge", "budget_usd", "feedback", "allow_functions", "allow_unscored")
+    options = option_words(request, (OPTIONS[option] for option in names))
     kind = () if target_type is None else ("--target-type", target_type)
-    return ("gradebook", "review", name, "--rubrics", ",".join(rubrics), *kind, *words)
+    return ("gradebook", "review", name, "--rubrics", ",".join(rubrics), *kind, *options)
 
 
 def _refuse_misfits(name: str, row: Row, rubrics: list[Rubric], request: EvaluationRequest) -> None:
@@ -162,18 +275,20 @@ def read_artifact(name: str, content: bytes) -> Row:
     if isinstance(row, dict) and "output" in row:
         raise OutputsError((Fault(name, None, f"output: found {describe_value(row['output'])}, expected text"),))
     if isinstance(row, dict) and _is_conversation(row):
-        found = answered_row(defaults | row, name, {})
-        if isinstance(found, str):
-            raise OutputsError((Fault(name, None, found),))
-        return found
+        answered = answered_row(defaults | row, name, {})
+        if isinstance(answered, str):
+            raise OutputsError((Fault(name, None, answered),))
+        return answered
     return defaults | {"output": text}
 
 
 def _is_conversation(row: Row) -> bool:
     """Whether a JSON object holds chat messages; `messages` of other forms are part of an artifact's content."""
     messages = row.get("messages")
-    are_chat = isinstance(messages, list) and all(isinstance(each, dict) and "role" in each for each in messages)
-    return bool(messages) and are_chat and holds_conversations(row, {})
+    are_chat = isinstance(messages, list) and all(
+        isinstance(message, dict) and "role" in message for message in messages
+    )
+    return bool(messages) and are_chat and has_conversations(row, {})
 
 
 def _evaluate(request: EvaluationRequest, checked: CheckedRequest) -> Evaluation:

@@ -28,7 +28,7 @@ class Event:
 
 
 class Stages:
-    """Executor of stages in this thread, in sequence; without a Prefect server nobody receives events or artifacts.
+    """Executor of stages in this thread, in sequence; events and artifacts are dropped.
 
     has_suites: whether the shipped suites of great-expectations run unless the request says otherwise.
     has_cluster: whether checks and schemas go to the workers of a cluster.
@@ -94,14 +94,14 @@ class StagesInThreads(Stages):
         return self._threads.submit(_carry_out, stage, given, after)
 
     def finish(self, pending: Sequence[Pending]) -> None:
-        """As `Stages.finish`; an interrupt drops the stages that wait, and leaves those that run to the judge's end."""
+        """As `Stages.finish`; an interrupt cancels waiting stages; running ones end when the judge's session ends."""
         try:
             wait(pending)
         except BaseException:
             self._threads.shutdown(wait=False, cancel_futures=True)
             raise
-        for each in pending:
-            each.result()
+        for future in pending:
+            future.result()
 
 
 def _carry_out(stage: Callable[..., Any], given: Sequence[object], after: Sequence[Pending]) -> Any:

@@ -76,8 +76,8 @@ class _Metrics(OTLPMetricExporter):
 def open_providers(receiver: Receiver) -> tuple[TracerProvider, MeterProvider]:
     """Private providers of spans and metrics, so that other libraries' data is not sent."""
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # an unreachable receiver is logged once, by us
-    named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": NAME}
-    resource = Resource.create(named)
+    attributes = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": NAME}
+    resource = Resource.create(attributes)
     traces = TracerProvider(resource=resource, shutdown_on_exit=False)
     traces.add_span_processor(BatchSpanProcessor(_Spans(receiver)))
     reader = PeriodicExportingMetricReader(_Metrics(receiver))

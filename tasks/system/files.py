@@ -167,17 +167,17 @@ def sync_path(path: str | Path) -> None:
 
 
 def sync_new_files(folder: Path, since: float) -> list[str]:
-    """Bring to disk what was put into a folder, or below it, since a time, with the names of new files and folders.
+    """Sync files and folders that were put into or below a folder since a time, and the folders that list them.
 
     Returns the paths of these files and folders. Linked and renamed files count as new, as linking changes a file's
     status. since: seconds since the epoch.
     """
     since -= _CLOCK_MARGIN_S
     changed = [str(folder.parent)] if _is_newer(str(folder.parent), since) else []
-    for place, _, names in os.walk(folder):
-        if _is_newer(place, since):
-            files = (f"{place}/{name}" for name in names)
-            changed += [*(file for file in files if _is_newer(file, since)), place]
+    for parent, _, names in os.walk(folder):
+        if _is_newer(parent, since):
+            files = (f"{parent}/{name}" for name in names)
+            changed += [*(file for file in files if _is_newer(file, since)), parent]
     for path in changed:
         sync_path(path)
     return changed

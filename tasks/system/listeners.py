@@ -1,4 +1,4 @@
-"""Guard of what listens: who may ask, how many at once, how slowly, how much and how deep."""
+"""Access control and limits of HTTP servers: hosts, origins, tokens; number, duration, size and depth of requests."""
 
 import asyncio
 import base64
@@ -7,11 +7,15 @@ import hmac
 import re
 import secrets
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_CONNECTIONS = 512
 HEADER_TIMEOUT_S = 5.0  # until a request's header is complete
@@ -41,20 +45,15 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]
-Headers = Mapping[str, list[str]]  # by name in lower case
-Refuse = Callable[[Message, Headers], int | None]  # HTTP status for a request without access; None for one with it
+Refuse = Callable[[Scope, Headers], int | None]  # HTTP status for a request without access, else None
 
-_JSON_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\Z)', re.DOTALL)
+_JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\Z)', re.DOTALL)
 _BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
-def is_password(given: str, expected: str) -> bool:
-    """Whether both are the same; how long that takes tells nothing about where they differ."""
-    return hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode("utf-8", "replace"))
+def is_password(text: str, expected: str) -> bool:
+    """Whether two passwords are equal, compared in constant time."""
+    return hmac.compare_digest(text.encode("utf-8", "replace"), expected.encode("utf-8", "replace"))
 
 
 class Tokens:
@@ -71,16 +70,16 @@ class Tokens:
         return token
 
     def name_of(self, token: str | None) -> str | None:
-        """Person with the token. A hash is looked up, so that the time tells nothing about a token."""
-        found = None if token is None else self._names.get(_hash(token))
-        if found is None and token is not None:
+        """Person with the token; None if unknown. Hashes are looked up, so that the time reveals nothing of a token."""
+        name = None if token is None else self._names.get(_hash(token))
+        if name is None and token is not None:
             self._wrong.append(monotonic())
-        return found
+        return name
 
     def refusal(self, token: str | None) -> int | None:
-        """HTTP status for a request without a right token, another after too many of them; None for one with it.
+        """HTTP status for a wrong token, another status after too many; None for a right token.
 
-        Nobody is kept out who has a right one: it has 256 bits, which no number of guesses finds.
+        A right token is never refused: with 256 bits, no number of guesses finds it.
         """
         if self.name_of(token) is not None:
             return None
@@ -88,7 +87,7 @@ class Tokens:
 
     @property
     def is_under_attack(self) -> bool:
-        """Whether too many wrong tokens came of late."""
+        """Whether too many wrong tokens came recently."""
         return len(self._wrong) == MOST_WRONG_TOKENS and monotonic() - self._wrong[0] < WRONG_TOKENS_S
 
 
@@ -104,14 +103,14 @@ def hosts_of(port: int, host: str = LOOPBACK[0], trusted: Iterable[str] = ()) ->
 
 
 def refuse_without_token(token: str | None) -> Refuse:
-    """Ask for a token: as a bearer, or as the password of HTTP's basic scheme, which a URL can hold. None: for none."""
+    """Require a token, as a bearer or as the password of HTTP's basic scheme, which fits a URL. None: no token."""
 
-    def refuse(_scope: Message, headers: Headers) -> int | None:
-        scheme, _, given = "".join(headers.get("authorization", [])).partition(" ")
+    def refuse(_scope: Scope, headers: Headers) -> int | None:
+        scheme, _, credentials = "".join(headers.getlist("authorization")).partition(" ")
         if scheme.lower() == "basic":
             with suppress(ValueError):
-                given = base64.b64decode(given, validate=True).decode().partition(":")[2]
-        return None if token is None or is_password(given, token) else 401
+                credentials = base64.b64decode(credentials, validate=True).decode().partition(":")[2]
+        return None if token is None or is_password(credentials, token) else 401
 
     return refuse
 
@@ -141,21 +140,18 @@ class Guard:
     refusal.
     """
 
-    def __init__(self, app: App, rules: Rules) -> None:
+    def __init__(self, app: ASGIApp, rules: Rules) -> None:
         self._app, self._rules = app, rules
         self._held_bytes = 0
         self._hosts = frozenset(host.lower() for host in rules.hosts)
         self._origins = frozenset(f"{scheme}://{host}" for scheme in rules.schemes for host in self._hosts)
-        headers = {**HEADERS, **rules.headers}
-        self._headers = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        self._headers = {**HEADERS, **rules.headers}
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        headers: dict[str, list[str]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+        headers = Headers(scope=scope)
         status = self._refusal(scope, headers)
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
@@ -164,20 +160,21 @@ class Guard:
         try:
             if status is None:
                 status = await self._read_body(headers, receive, body)
-            if status is None and any("json" in kind.lower() for kind in headers.get("content-type", [])):
+            if status is None and any("json" in kind.lower() for kind in headers.getlist("content-type")):
                 status = 400 if json_depth(body[0]) > MOST_JSON_DEPTH else None
             if status is None:
                 await self._app(scope, _replayed(body[0], receive), self._with_headers(send))
             else:
-                await _refuse(self._with_headers(send), status)
+                refusal = PlainTextResponse(REFUSALS[status], status, {"Connection": "close"})
+                await refusal(scope, receive, self._with_headers(send))
         finally:
             self._held_bytes -= sum(map(len, body))
 
     async def _read_body(self, headers: Headers, receive: Receive, body: list[bytes]) -> int | None:
-        """Read a body into a list, which holds it whole afterwards. Returns the HTTP status of one that is refused."""
+        """Read a body into a list, of one entry afterwards. Returns the HTTP status if the body is refused."""
         most_bytes, size = self._rules.most_body_bytes, 0
         with suppress(ValueError):
-            if any(int(length) > most_bytes for length in headers.get("content-length", [])):
+            if any(int(length) > most_bytes for length in headers.getlist("content-length")):
                 return 413
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
@@ -196,9 +193,9 @@ class Guard:
         body[:] = [b"".join(body)]
         return None
 
-    def _refusal(self, scope: Message, headers: Headers) -> int | None:
+    def _refusal(self, scope: Scope, headers: Headers) -> int | None:
         """HTTP status of a request that is refused before its body is read; None if it is not."""
-        hosts, origins = headers.get("host", []), [origin.lower() for origin in headers.get("origin", [])]
+        hosts, origins = headers.getlist("host"), [origin.lower() for origin in headers.getlist("origin")]
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             return 421
         changes = scope["type"] == "http" and scope["method"] not in ("GET", "HEAD")
@@ -210,27 +207,28 @@ class Guard:
     def _with_headers(self, send: Send) -> Send:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), *self._headers]
+                message.setdefault("headers", [])  # ASGI lets an app leave them out
+                MutableHeaders(scope=message).update(self._headers)
             await send(message)
 
         return send_with_headers
 
 
 def json_depth(content: bytes) -> int:
-    """Levels of nested brackets outside of texts; of more than 500,000 brackets their number."""
+    """Levels of nested brackets outside of strings; for more than 500,000 brackets, their number."""
     depth = deepest = 0
     if (count := content.count(b"[") + content.count(b"{")) > _MOST_BRACKETS:
         return count
     if count <= MOST_JSON_DEPTH:  # as nearly all are
         return 0
-    for bracket in _JSON_TEXT.sub(b"", content).translate(None, _BRACKETS):
+    for bracket in _JSON_STRING.sub(b"", content).translate(None, _BRACKETS):
         depth += 1 if bracket in b"[{" else -1
         deepest = max(deepest, depth)
     return deepest
 
 
 def _replayed(content: bytes, receive: Receive) -> Receive:
-    """The body as one message, then what comes after it."""
+    """Receive function that returns the body as one message, then the messages after it."""
     messages: list[Message] = [{"type": "http.request", "body": content, "more_body": False}]
 
     async def next_message() -> Message:
@@ -239,15 +237,8 @@ def _replayed(content: bytes, receive: Receive) -> Receive:
     return next_message
 
 
-async def _refuse(send: Send, status: int) -> None:
-    text = REFUSALS[status].encode()
-    headers = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(text)), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": text})
-
-
 def server_settings() -> dict[str, Any]:
-    """Settings of uvicorn for what listens: bounds of connections and headers, and no log of requests, with tokens."""
+    """Settings of uvicorn: bounds of connections and headers, and no access log, which would contain tokens."""
     return {
         "http": _bounded_protocol(),
         "access_log": False,

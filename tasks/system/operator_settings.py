@@ -1,6 +1,6 @@
 """Permissions of the operator: keys at hosts, packages with functions, folders and buckets, programs.
 
-They come from the environment and the user's own settings file, never from the current folder, which may be others'.
+Sources are the environment and the user's own settings file, never the current folder, which may be another user's.
 """
 
 import glob
@@ -36,7 +36,7 @@ _ENTRY = re.compile(
 Texts = tuple[Annotated[str, Field(min_length=1)], ...]
 
 
-class _Part(BaseModel):
+class _AllowList(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     allow: Texts = ()
@@ -45,10 +45,10 @@ class _Part(BaseModel):
 class _SettingsFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    keys: _Part = _Part()
-    functions: _Part = _Part()
-    folders: _Part = _Part()
-    programs: _Part = _Part()
+    keys: _AllowList = _AllowList()
+    functions: _AllowList = _AllowList()
+    folders: _AllowList = _AllowList()
+    programs: _AllowList = _AllowList()
     providers: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")], dict[str, Any]] = Field(
         default_factory=dict
     )
@@ -87,29 +87,32 @@ class OperatorSettings:
 
     def allows_key(self, name: str, address: str) -> bool:
         """Whether the key of this name may go to an address."""
-        return any(each.allows(name, address) for each in self.keys)
+        return any(key.allows(name, address) for key in self.keys)
 
     def allows_bucket(self, address: str) -> bool:
         """Whether s3://BUCKET/PREFIX lies in an allowed bucket, below its prefix."""
-        return any(f"{address}/".startswith(f"{each.rstrip('/')}/") for each in self.buckets)
+        return any(f"{address}/".startswith(f"{bucket.rstrip('/')}/") for bucket in self.buckets)
 
 
 def read_operator_settings(environ: Mapping[str, str]) -> OperatorSettings:
     """Read the permissions of the environment and of the user's settings file. Raises `InputError`."""
     path = settings_path(environ)
-    written = _SettingsFile() if path is None else _read_file(path)
-    keys = [*_keys(environ.get(KEYS, "").split(), KEYS), *_keys(written.keys.allow, f"{path}: keys.allow")]
+    settings = _SettingsFile() if path is None else _read_file(path)
+    keys = [
+        *_allowed_keys(environ.get(KEYS, "").split(), KEYS),
+        *_allowed_keys(settings.keys.allow, f"{path}: keys.allow"),
+    ]
     packages = [name for name in re.split(r"[\s,]+", environ.get(FUNCTIONS, "")) if name]
-    named = [name for name in _BETWEEN_FOLDERS.split(environ.get(FOLDERS, "")) if name]
-    places = (*named, *written.folders.allow)
+    folder_names = [name for name in _BETWEEN_FOLDERS.split(environ.get(FOLDERS, "")) if name]
+    folders = (*folder_names, *settings.folders.allow)
     programs = [line.strip() for line in environ.get(PROGRAMS, "").splitlines() if line.strip()]
     return OperatorSettings(
         tuple(keys),
-        (*packages, *written.functions.allow),
-        tuple(Path(name) for name in places if not name.startswith(BUCKET_PREFIX)),
-        tuple(name for name in places if name.startswith(BUCKET_PREFIX)),
-        (*programs, *written.programs.allow),
-        written.providers,
+        (*packages, *settings.functions.allow),
+        tuple(Path(name) for name in folders if not name.startswith(BUCKET_PREFIX)),
+        tuple(name for name in folders if name.startswith(BUCKET_PREFIX)),
+        (*programs, *settings.programs.allow),
+        settings.providers,
     )
 
 
@@ -126,16 +129,16 @@ def settings_path(environ: Mapping[str, str]) -> Path | None:
 
 def origin_of(address: str) -> Origin:
     """Scheme, host and port of an address. Raises `ValueError` if it is none."""
-    parts = urlsplit(address)
-    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
+    url = urlsplit(address)
+    return url.scheme, url.hostname, url.port or _PORTS.get(url.scheme)
 
 
 def allowing(name: str, address: str) -> str:
     """Entry that allows a key at an address, literally."""
-    parts = urlsplit(address)
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
-    scheme = "http://" if parts.scheme == "http" and not is_loopback(parts.hostname or "") else ""
-    return f"{name}@{scheme}{host}" + (f":{parts.port}" if parts.port else "")
+    url = urlsplit(address)
+    host = f"[{url.hostname}]" if ":" in (url.hostname or "") else url.hostname or ""
+    scheme = "http://" if url.scheme == "http" and not is_loopback(url.hostname or "") else ""
+    return f"{name}@{scheme}{host}" + (f":{url.port}" if url.port else "")
 
 
 def where_to_allow(entry: str) -> str:
@@ -143,14 +146,14 @@ def where_to_allow(entry: str) -> str:
     return f'{KEYS}="{entry}" in the environment, or {entry!r} under [keys] allow in ~/.config/gradebook/settings.toml'
 
 
-def is_below(place: str, root: str, folder: Path = Path()) -> bool:
+def is_below(path: str, root: str, folder: Path = Path()) -> bool:
     """Whether a file, folder or glob lies below a resolved folder; the part before its first star is resolved.
 
-    folder: where a relative place counts from.
+    folder: base of a relative path.
     """
-    if "\0" in place:  # which no file's name has
+    if "\0" in path:  # which no file's name has
         return False
-    parts = Path(place).parts
+    parts = Path(path).parts
     plain = list(takewhile(lambda part: not glob.has_magic(part), parts))
     return (
         ".." not in parts[len(plain) :]
@@ -166,17 +169,17 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _keys(entries: Iterable[str], place: str) -> Iterable[AllowedKey]:
+def _allowed_keys(entries: Iterable[str], source: str) -> Iterable[AllowedKey]:
     for number, entry in enumerate(entries, start=1):
-        read = _ENTRY.fullmatch(entry)
+        match = _ENTRY.fullmatch(entry)
         try:
-            parts = urlsplit(f"//{read['place']}") if read else None
-            if read is None or parts is None or not parts.hostname:
+            url = urlsplit(f"//{match['place']}") if match else None
+            if match is None or url is None or not url.hostname:
                 raise ValueError
-            yield AllowedKey(read["name"], parts.hostname, parts.port, is_plain=bool(read["plain"]))
+            yield AllowedKey(match["name"], url.hostname, url.port, is_plain=bool(match["plain"]))
         except ValueError:  # the entry is not shown: it may be a key
             expected = "NAME@HOST, NAME@HOST:PORT or NAME@http://HOST, NAME a variable or secret:BLOCK"
-            raise InputError(place, f"something else in entry {number}", expected) from None
+            raise InputError(source, f"something else in entry {number}", expected) from None
 
 
 def _read_file(path: Path) -> _SettingsFile:
@@ -195,15 +198,15 @@ def _read_file(path: Path) -> _SettingsFile:
     try:
         return _SettingsFile.model_validate(tomllib.loads(content.decode("utf-8-sig")))
     except ValidationError as error:
-        place = ".".join(map(str, error.errors()[0]["loc"]))
+        key = ".".join(map(str, error.errors()[0]["loc"]))
         expected = "[keys], [functions], [folders], [programs], each with allow = [TEXT, ...], and [providers.NAME]"
-        raise InputError(f"{path}: {place}", "something else", expected) from None
+        raise InputError(f"{path}: {key}", "something else", expected) from None
     except (ValueError, RecursionError):
         raise InputError(f"{path}", "no TOML", "TOML") from None
 
 
 def _refuse_others(path: Path, state: os.stat_result) -> None:
-    """Raise `InputError` where somebody else may write what the user allows."""
+    """Raise `InputError` if another user may write a file or folder."""
     if state.st_mode & _WRITABLE or state.st_uid not in (0, os.geteuid()):
         raise InputError(
             f"{path}",

@@ -50,5 +50,5 @@ def reporter() -> Reporter:
 
 
 def silence() -> None:
-    """Send progress to nobody from now on."""
+    """Discard progress from now on."""
     watch(_Silent())

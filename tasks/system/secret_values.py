@@ -1,4 +1,4 @@
-"""Secrets of the environment, taken out of what is written about errors that nobody foresaw."""
+"""Secrets of the environment, removed from reports of unexpected errors."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -19,16 +19,16 @@ def without_secret_values(text: str, environ: Mapping[str, str]) -> str:
 
 def _secrets(environ: Mapping[str, str]) -> Iterator[str]:
     for name, value in environ.items():
-        found = [value.strip()] if _NAME.search(name) and not name.startswith(_OURS) else []
+        candidates = [value.strip()] if _NAME.search(name) and not name.startswith(_OURS) else []
         if "://" in value:
             try:
-                found.append(urlsplit(value).password or "")
+                candidates.append(urlsplit(value).password or "")
             except ValueError:  # no address
                 continue
-        yield from (each for each in found if len(each) >= SHORTEST_SECRET)
+        yield from (secret for secret in candidates if len(secret) >= SHORTEST_SECRET)
 
 
 def without_password(address: str) -> str:
     """Address without user name, password and query."""
-    parts = urlsplit(address)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+    url = urlsplit(address)
+    return url._replace(netloc=url.netloc.rpartition("@")[2], query="").geturl()

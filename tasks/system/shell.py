@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 
 def shell_line(words: Iterable[str]) -> str:
-    """Words quoted for a shell; a query, which has single quotes, stands in double ones."""
+    """Words quoted for a shell; a word with single quotes, such as a query, gets double quotes."""
     return " ".join(map(_quoted, words))
 
 

@@ -13,10 +13,12 @@ from gradebook.rubrics.model.errors import LakeError
 from gradebook.tasks.system.files import write_text
 
 DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"  # of commands and flows that are given none
-RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")  # a folder's name, and no path
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")  # a folder's name, never a path
+LATEST = "latest"  # in place of a run's id: the latest published run
+SITE_URL = "GRADEBOOK_SITE_URL"  # where the folder of `gradebook site` is served: links to reports then open anywhere
 DetailTable = Literal[
     "opinions", "claims", "claim_verdicts", "step_verdicts", "step_opinions", "similarities", "judged_preferences"
-]  # tables of what is behind a run's verdicts, each with run_id, output_id and criterion_id
+]  # tables with the details of a run's verdicts, each with run_id, output_id and criterion_id
 DETAIL_TABLES: tuple[DetailTable, ...] = get_args(DetailTable)
 _WORKING_FOLDERS = (
     "shards",
@@ -38,7 +40,7 @@ def usual_lake() -> str:
 
 
 def refuse_run_ids(run_ids: Iterable[str | None]) -> None:
-    """Raise `LakeError` for ids of runs that gradebook does not give: pages and folders are named by them."""
+    """Raise `LakeError` for run ids that gradebook does not give: pages and folders are named after them."""
     for run_id in run_ids:
         if run_id is not None and not RUN_ID.fullmatch(run_id):
             expected = "up to 80 letters, digits, - and _; the catalog was changed by something else"
@@ -122,13 +124,18 @@ class RunFolder:
         return self.path / "baseline.json"
 
     @property
+    def rule_file(self) -> Path:
+        """Rule that `--require auto` chose, and why; missing without it."""
+        return self.path / "rule.json"
+
+    @property
     def block_folder(self) -> Path:
         """Blocks of cases of a run that may stop, and their order; missing without --stop."""
         return self.path / "blocks"
 
     @property
     def stopping_file(self) -> Path:
-        """Outcome of the last look of a run that may stop; missing until there is one."""
+        """Outcome of the last interim analysis of a run that may stop; missing until there is one."""
         return self.path / "stopping.json"
 
     @property
@@ -173,11 +180,11 @@ class RunFolder:
         return sorted((self.path / "verdicts" / criterion_id).glob("*.parquet"))
 
     def detail_file(self, table: DetailTable, criterion_id: str, shard_index: int) -> Path:
-        """Rows for such a table, of one criterion over one shard; missing where the criterion has none."""
+        """Rows of one criterion over one shard for a detail table; missing where the criterion has none."""
         return self.path / table / criterion_id / f"shard-{shard_index:05d}.parquet"
 
     def detail_files(self, table: DetailTable) -> list[Path]:
-        """Files for such a table, of all criteria and shards, in order."""
+        """Files for a detail table, of all criteria and shards, in order."""
         return sorted((self.path / table).glob("*/*.parquet"))
 
     def pairs_file(self, criterion_id: str, shard_index: int) -> Path:
@@ -203,7 +210,7 @@ class RunFolder:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Notes to be read before all others."""
+        """Notes that are shown before all others."""
         return _read_notes(self.path / "warnings.json")
 
     def add_warnings(self, warnings: Iterable[str | None]) -> None:
@@ -216,7 +223,7 @@ class RunFolder:
         return not self.path.is_symlink() and any((self.path / name).is_dir() for name in _WORKING_FOLDERS)
 
     def remove_working_files(self) -> None:
-        """Remove what the run can write anew from its outputs and the replies that it paid for; links stay."""
+        """Remove files that the run can write again from its outputs and the paid replies; links remain."""
         for name in _WORKING_FOLDERS:
             shutil.rmtree(self.path / name, ignore_errors=True)
 
@@ -244,3 +251,9 @@ def _add_notes(file: Path, notes: Iterable[str | None]) -> None:
     together = list(dict.fromkeys([*_read_notes(file), *(note for note in notes if note)]))
     if together:
         write_text(file, json.dumps(together))
+
+
+def report_url(folder: RunFolder) -> str:
+    """Address of a run's report: where the environment says that pages are served, else the file on this machine."""
+    site = os.environ.get(SITE_URL, "").rstrip("/")
+    return f"{site}/runs/{folder.run_id}.html" if site else folder.report_file.absolute().as_uri()

@@ -91,7 +91,7 @@ def claim_run(runs: Path, fingerprint: str, run_id: str | None, now: datetime) -
 
 
 def find_run(runs: Path, fingerprint: str, run_id: str | None) -> str | None:
-    """Id of the run that `claim_run` would hold, which is left as it is; None where that is a new one.
+    """Id of the run that `claim_run` would lock, without locking it; None if that is a new run.
 
     Raises `InputError` as `claim_run` does.
     """
@@ -112,14 +112,14 @@ def _claim_named(runs: Path, fingerprint: str, run_id: str, now: datetime) -> Ru
     if claim is None:
         raise _at_work(run_id)
     try:
-        found = _fingerprint_of(folder)
+        stored_fingerprint = _fingerprint_of(folder)
     except InputError:
         claim.release()
         raise
-    if found is None:
+    if stored_fingerprint is None:
         identity = {"run_id": run_id, "fingerprint": fingerprint, "created_at": now.isoformat()}
         write_text(folder.identity_file, json.dumps(identity | {"digest": _digest_of(identity)}))
-    elif found != fingerprint:
+    elif stored_fingerprint != fingerprint:
         with claim:
             raise _evaluates_other(run_id)
     return claim
@@ -145,7 +145,7 @@ def created_at(folder: RunFolder) -> datetime:
 
 
 def lock_folder(folder: RunFolder) -> RunClaim:
-    """Lock the folder of a run, whatever it evaluates. Raises `InputError` if another process has it."""
+    """Lock the folder of a run of any fingerprint. Raises `InputError` if another process has locked it."""
     claim = _try_claim(folder)
     if claim is None:
         raise InputError(folder.run_id, "a process that is evaluating it now", "it to have ended")
@@ -182,7 +182,7 @@ def _fingerprint_of(folder: RunFolder) -> str | None:
 
 
 def _identity_of(folder: RunFolder) -> tuple[str, datetime] | None:
-    """Fingerprint and time of a run's begin; None if it has not begun. Raises `InputError` for a damaged file."""
+    """Fingerprint of a run and time of its begin; None if it has not begun. Raises `InputError` for a damaged file."""
     try:
         identity = json.loads(folder.identity_file.read_text(encoding="utf-8"))
         if identity.pop("digest", None) not in (None, _digest_of(identity)):  # earlier versions wrote none

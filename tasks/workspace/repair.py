@@ -1,6 +1,6 @@
-"""Repair of an unfinished run's folder: files that do not read, after a kill, a full disk or a power cut, are dropped.
+"""Repair of an unfinished run's folder: files left unreadable by a kill, a full disk or a power cut are dropped.
 
-Whatever is dropped is written anew by the run. Records of money are never dropped.
+The run writes dropped files again. Records of money are never dropped.
 """
 
 import json
@@ -18,10 +18,10 @@ _INGESTED = ("shards", "case_criteria")  # written by the ingest, which ends wit
 
 
 def drop_unreadable(folder: RunFolder) -> None:
-    """Remove the files of a run that do not read; the run goes on as if they had not been written yet."""
+    """Remove the unreadable files of a run; the run continues as if they had not been written yet."""
     broken = list(unreadable_files(folder))
     if any(folder.block_folder in path.parents for path in broken):
-        # The blocks may be cut otherwise the next time: files by shard would be those of other outputs.
+        # The next command may form other blocks: a shard's files would then belong to other outputs.
         folder.remove_working_files()
         for path in (folder.path / "ingest.json", folder.stopping_file):
             path.unlink(missing_ok=True)
@@ -35,7 +35,7 @@ def drop_unreadable(folder: RunFolder) -> None:
 
 
 def unreadable_files(folder: RunFolder) -> Iterator[Path]:
-    """Files of a run that do not read and can be written anew, such as empty ones; none through a link."""
+    """Unreadable files of a run that can be written again, such as empty ones; none through a link."""
     of_json = (folder.path.glob("*.json"), folder.block_folder.glob("*.json"))
     rewritten = (*of_json, folder.path.glob("*.parquet"), folder.path.glob("*/**/*.parquet"))
     for path in sorted(path for paths in rewritten for path in paths):

@@ -29,7 +29,7 @@ TIMING_SCHEMA = pa.schema(
     ]
 )
 
-_STAGES = {  # and waits, as people read them
+_STAGES = {  # names of stages and waits for people
     "start": "starting",
     "collect": "collecting outputs",
     "ingest": "reading outputs",
@@ -45,8 +45,8 @@ _NO_COUNTS = {"row_count": 0, "replayed_count": 0, "saved_usd": 0.0}
 Row = dict[str, Any]
 
 
-def stage_words(stage: str) -> str:
-    """A stage or wait in words, as progress, `status` and the page show it."""
+def stage_label(stage: str) -> str:
+    """Name of a stage or wait in progress, `status` and the page."""
     return _STAGES.get(stage, stage)
 
 
@@ -122,16 +122,16 @@ def timed(
 
 
 def append_start(folder: RunFolder) -> None:
-    """Append the timing of the command's start, if no other run has it; what follows belongs to this run."""
+    """Append the timing of the command's start, if no other run has it; time from now on belongs to this run."""
     if (began_at_s := take_start()) is not None:
         append_timing(folder, Timing("start", wall_s=time.perf_counter() - began_at_s, cpu_s=process_cpu_s()))
     _opened[folder.path] = _Opened(time.perf_counter(), process_cpu_s())
 
 
 def append_other(folder: RunFolder) -> None:
-    """Append what the process has used since `append_start` and no piece of work has measured.
+    """Append the time since `append_start` that no piece of work has measured.
 
-    It is the work of Prefect, of threads of libraries, and the time between the pieces.
+    This is the work of Prefect and of libraries' threads, and the time between the pieces.
     """
     opened = _opened.pop(folder.path, None)
     if opened is not None:
@@ -143,7 +143,8 @@ def append_other(folder: RunFolder) -> None:
 def read_timings(folder: RunFolder) -> pa.Table:
     """Timings of all pieces of work of the run so far, as `TIMING_SCHEMA`.
 
-    Times add up over the commands of a resumed run. Counts of a piece that a later command did again are 0.
+    Times add up over the commands of a resumed run. If a later command did a piece again, only its last counts are
+    given: the earlier ones are 0.
     """
     if not folder.timings_file.exists():
         return TIMING_SCHEMA.empty_table()

@@ -19,10 +19,6 @@ ROOT = Path(__file__).parents[2]
 PREFECT = ("-m", "prefect", "--no-prompt")
 TRAP = 'raise ImportError(f"{__name__} of the user was imported")\n'
 USER_MODULES = ("tasks", "flows", "rubrics", "sql", "examples", "tests", "pages")
-OWN_PATHS = pytest.mark.parametrize(
-    "path",
-    [pytest.param(".", id="PYTHONPATH=."), pytest.param(None, id="no PYTHONPATH", marks=pytest.mark.nightly)],
-)
 
 RUBRIC = """
 id: short
@@ -136,17 +132,10 @@ def test_a_source_distribution_gives_the_same_wheel(wheel, tmp_path):
 
 
 @pytest.mark.nightly
-@OWN_PATHS
-def test_the_console_command_runs_beside_the_user_s_modules(environment, folder, path):
-    listed = run([environment / "bin" / "gradebook", "checks", "list"], folder, plain_environment(path))
-    assert "length_words" in listed
-
-
-@pytest.mark.nightly
-@OWN_PATHS
-def test_the_module_runs_beside_the_user_s_modules(environment, folder, path):
-    python = environment / "bin" / "python"
-    assert "length_words" in run([python, "-m", "gradebook", "checks", "list"], folder, plain_environment(path))
+@pytest.mark.parametrize(("command", "path"), [(("gradebook",), "."), (("python", "-m", "gradebook"), None)])
+def test_the_command_runs_beside_the_user_s_modules(environment, folder, command, path):
+    words = [environment / "bin" / command[0], *command[1:], "checks", "list"]
+    assert "length_words" in run(words, folder, plain_environment(path))
 
 
 @pytest.mark.nightly
@@ -156,16 +145,14 @@ def test_the_version_is_that_of_the_wheel(environment, wheel, folder):
 
 
 @pytest.mark.nightly
-@OWN_PATHS
-def test_a_script_imports_what_is_installed(environment, folder, path):
-    printed = run([environment / "bin" / "python", "script.py"], folder, plain_environment(path))
+def test_a_script_imports_what_is_installed(environment, folder):
+    printed = run([environment / "bin" / "python", "script.py"], folder, plain_environment("."))
     assert Path(printed.strip()).is_relative_to(environment)
 
 
-@OWN_PATHS
-def test_pytest_runs_beside_the_user_s_modules(environment, folder, path):
+def test_pytest_runs_beside_the_user_s_modules(environment, folder):
     command = [environment / "bin" / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_script.py"]
-    assert "1 passed" in run(command, folder, plain_environment(path))
+    assert "1 passed" in run(command, folder, plain_environment("."))
 
 
 @pytest.mark.nightly

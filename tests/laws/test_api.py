@@ -11,30 +11,34 @@ from pathlib import Path
 import pytest
 
 import gradebook
-from gradebook.flows.api import evaluation, given, published, scoring
-from gradebook.tasks.rubric_store import given as given_rubrics
+from gradebook.flows.api import evaluation, inputs, published, registry, scoring
+from gradebook.tasks.rubric_store import versions as given_rubrics
 
 ROOT = Path(__file__).parents[2]
-MODULES = (evaluation, given, given_rubrics, published, scoring)
+MODULES = (evaluation, inputs, given_rubrics, published, registry, scoring)
 # A change of these is a change for every caller: it needs a line in CHANGELOG.md, a removal a new major version.
 SIGNATURES = {
     "check": "(output, rubric, judge=None, *, at_least=None)",
     "evaluate": "(outputs, rubric, judge=None, lake=None, *, embedder=None, baseline=None, require=None, fail_if=None,"
-    " stop=None, across_judges=False, gate='both', budget_usd=None, ratings=None, column_map=None, trace_format=None,"
+    " stop=None, across_judges=False, models='common', gate='both', budget_usd=None, ratings=None, column_map=None,"
+    " trace_format=None,"
     " model=None, sample=None, stratify=None, max_bad_rate=0.01, allow_unscored=False, allow_functions=(),"
     " feedback=None, deadline=None, record=None, run_id=None, data=None, quality=None, suites=False, dataset=None,"
     " progress=None, prefect=None)",
     "lint": "(rubric)",
     "load_rubric": "(rubric, lake=None)",
     "open_lake": "(uri=None, data=None, at=None)",
+    "Registry": "(lake=None, data=None)",
     "score": "(output, rubric, judge=None)",
     "Scorer": "(rubric, judge=None, *, deadline_s=None, budget_usd=None, on_fault='none', gates='veto', lake=None,"
-    " data=None, job=None, column_map=None, allow_functions=())",
+    " data=None, job=None, column_map=None, allow_functions=(), baseline=None, functions=None)",
 }
 MEMBERS = {
     "Difference": "as_dict found is_failed verdict",
     "Feedback": "is_done mendings unscored",
     "Lake": "compare run runs sql",
+    "Registry": "delete get get_for_target list register review update",
+    "Review": "artifact as_json evaluations feedback status summary target",
     "Run": "compare criteria failed is_met outputs report scores sql summary to_arrow to_pandas verdicts",
     "Score": "as_dict criteria failed_gates is_passed output_id pass_threshold reward score score_high score_low"
     " unscored unscored_reason",

@@ -1,13 +1,16 @@
 """The table of commands in flows.cli and the commands themselves."""
 
+import inspect
 from pathlib import Path
 from typing import Any
 
 from gradebook.flows import commands
 from gradebook.flows.cli import ENTRIES, SECTIONS, load_command
+from gradebook.flows.commands.options import complete_run
 from tests.support.law_over import law_over
 
-WITHOUT_COMMAND = {"__init__", "completion", "new_rubric", "options", "read_lake", "sql_shell"}
+WITHOUT_COMMAND = {"__init__", "options", "read_lake"}
+OF_RUNS = {"run", "runs", "run_a", "run_b"}
 
 
 def test_the_table_repeats_the_first_line_of_each_command():
@@ -58,3 +61,16 @@ def test_each_file_to_write_has_the_short_option_too(name):
     found = with_subcommands(load_command(name), name)
     options = [(place, each.opts) for place, command in found.items() for each in command.params]
     assert [(place, opts) for place, opts in options if "--out" in opts and "-o" not in opts] == []
+
+
+@law_over("name", ENTRIES)
+def test_each_id_of_a_run_is_completed_so_that_it_takes_the_word_latest(name):
+    found = [
+        (place, each.name)
+        for place, command in with_subcommands(load_command(name), name).items()
+        if not getattr(command, "commands", {})
+        for each in inspect.signature(command.callback).parameters.values()
+        if each.name in OF_RUNS
+        and not any(getattr(word, "autocompletion", None) is complete_run for word in each.annotation.__metadata__)
+    ]
+    assert found == []

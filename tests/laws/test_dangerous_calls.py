@@ -12,11 +12,13 @@ from tests.support.source_trees import tree_of
 ROOT = Path(__file__).parents[2]
 # Calls by the file that may make them, with the reason.
 ALLOWED = {
-    ("tasks/judging/replies/outcome_cache.py", "pickle"): "a temporary database of this process, which no other opens",
+    (
+        "tasks/judging/session/request_coalescing.py",
+        "pickle",
+    ): "a temporary database of this process, which no other opens",
     ("tasks/lake/sql.py", "yaml.load"): "a file of gradebook's own, by libyaml's safe loader",
-    ("tasks/reporting/drawing/templates.py", "yaml.load"): "files of gradebook's own pages, by libyaml's safe loader",
-    ("tasks/system/bounded_child.py", "pickle"): "a pipe from a child of this process",
-    ("tasks/system/own_process.py", "pickle"): "pipes to and from a child of this process",
+    ("tasks/reporting/rendering.py", "yaml.load"): "files of gradebook's own pages, by libyaml's safe loader",
+    ("tasks/system/processes.py", "pickle"): "pipes to and from children of this process",
 }
 MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "joblib"}
 NAMES = {"eval", "exec", "compile", "__import__"}

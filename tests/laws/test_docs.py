@@ -5,7 +5,6 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +15,31 @@ from pydantic import BaseModel
 
 from gradebook.flows.cli import ENTRIES, load_command
 from gradebook.rubrics.checks import registry as checks
-from gradebook.rubrics.checks.describing import describe_check
+from gradebook.rubrics.checks.registry import describe_check
 from gradebook.rubrics.files.load import parse_rubric, read_rubric, shipped_rubrics
 from gradebook.rubrics.importers.registry import FORMAT_NAMES, find_format
 from gradebook.rubrics.lint.linting import rules
-from gradebook.rubrics.model.columns import OUTPUT_COLUMNS
 from gradebook.rubrics.model.levels import Level, Scale
 from gradebook.rubrics.model.methods import METHODS
+from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS
 from gradebook.rubrics.model.rubric import Category, Criterion, Notes, Overall, Rubric
 from gradebook.rubrics.model.taxonomy import Taxonomy
 from gradebook.rubrics.text.field_descriptions import field_descriptions
-from gradebook.tasks.datasets.conversations import split_conversation
 from gradebook.tasks.datasets.file_formats import RawRow
-from gradebook.tasks.datasets.row_parser import RowFitter
+from gradebook.tasks.datasets.row_parser import RowFitter, split_conversation
+from gradebook.tasks.datasets.traces import TRACE_FORMATS
 from gradebook.tasks.judging.replies.recorded_judge import RecordedReply
 from gradebook.tasks.judging.settings.embedder import EmbedderSettings
-from gradebook.tasks.judging.settings.judge import JudgeSettings, Prices
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.model import Prices
 from gradebook.tasks.judging.settings.providers import list_providers
 from gradebook.tasks.lake.schema import make_tables, make_views
+from gradebook.tasks.lake.sql import declared_tables
 from gradebook.tasks.operations.suites import Suite, SuitesFile
 from gradebook.tasks.ratings.evaluation_file import RatingRow
 from gradebook.tasks.rubric_store.files import needs_of
 from gradebook.tasks.runs.request import OPTIONS, Use
-from gradebook.tasks.stages.artifacts import ReviewMap
+from gradebook.tasks.stages.review import ReviewMap
 from tests.support.law_over import law_over
 
 ROOT = Path(__file__).parents[2]
@@ -67,10 +68,13 @@ def text_of(page: str) -> str:
     return PAGES[page].read_text(encoding="utf-8")
 
 
+FOREIGN_PAGES = ("docs/importing.md", "docs/coming-from.md")
+
+
 def blocks(language: str) -> Iterator[tuple[str, str]]:
     """The fenced blocks of a language, each with its page; the files of other systems are held to their importers."""
     for page in PAGES:
-        if language in ("sh", "sql") or page != "docs/importing.md":
+        if language in ("sh", "sql") or page not in FOREIGN_PAGES:
             for block in re.findall(rf"^```{language}\n(.*?)^```", text_of(page), re.DOTALL | re.MULTILINE):
                 yield page, block
 
@@ -98,7 +102,10 @@ MENTIONS = [
     for page in PAGES
     for mention in re.findall(r"`(gradebook [a-z][^`]*)`", re.sub(r"```.*?```", "", text_of(page), flags=re.DOTALL))
 ]
-QUERIES = [*blocks("sql"), *((page, words[2]) for page, words in GRADEBOOK_LINES if words[1] == "sql")]
+QUERIES = [
+    *blocks("sql"),
+    *((page, words[2]) for page, words in GRADEBOOK_LINES if words[1] == "sql" and words[2:] and words[2][0] != "-"),
+]
 
 
 # -------- what is generated
@@ -208,10 +215,24 @@ def rule_table() -> str:
 
 
 def format_table() -> str:
-    sources = {"rubric": "a rubric", "cases": "rows with criteria"}
-    formats = map(find_format, FORMAT_NAMES)
-    rows = [(f"[`{each.name}`](#{each.name})", each.summary, sources[each.source]) for each in formats]
-    return table(("format", "what it is", "becomes, and is written from"), *rows)
+    sources = {"rubric": "a rubric", "cases": "rows with criteria", "results": "outputs and ratings, with criteria"}
+    outs = {"rubric": "-o rubric.yaml", "cases": "-o FOLDER", "results": "-o FOLDER"}
+    written = {True: "yes", False: "no"}
+    rows = [
+        (
+            f"[`{each.name}`](#{each.name})",
+            each.summary,
+            sources[each.source],
+            each.left,
+            f"`gradebook rubric import FILE {outs[each.source]}`",
+            written[each.write is not None],
+        )
+        for each in map(find_format, FORMAT_NAMES)
+    ]
+    traces = ", ".join(f"`{name}`" for name in TRACE_FORMATS)
+    what, left = "[traces of agents](traces.md)", "what a model thought without saying it"
+    rows.append((traces, what, "outputs with steps", left, "`gradebook evaluate FILE --rubric RUBRIC`", "no"))
+    return table(("format", "what is read", "becomes", "what is left", "command", "is written too"), *rows)
 
 
 def library_table() -> str:
@@ -225,11 +246,9 @@ def library_table() -> str:
 
 def column_tables() -> str:
     parts = []
-    for name, words in yaml.safe_load(
-        files("gradebook.sql").joinpath("columns.yml").read_text(encoding="utf-8")
-    ).items():
-        rows = [(f"`{column}`", meaning) for column, meaning in words["columns"].items()]
-        parts.append(f"### {name}\n{words['description']}\n\n{table(('column', 'meaning'), *rows)}")
+    for name, declared in declared_tables().items():
+        rows = [(f"`{column}`", meaning) for column, meaning in declared.columns.items()]
+        parts.append(f"### {name}\n{declared.description}\n\n{table(('column', 'meaning'), *rows)}")
     return "\n\n".join(parts)
 
 
@@ -343,14 +362,16 @@ def test_every_format_has_a_section():
 
 
 def test_the_judge_settings_and_their_defaults_are_those_of_the_model():
-    listed = {cells[0].strip("`"): cells[1].strip("`") for cells in rows_after("docs/judging.md", "judge settings")}
+    rows = rows_after("docs/judge-reference.md", "judge settings")
+    listed = {cells[0].strip("`"): cells[1].strip("`") for cells in rows}
     known = {name: field.get_default(call_default_factory=True) for name, field in JudgeSettings.model_fields.items()}
     shown = {name: "none" if value is None else str(value) for name, value in known.items()}
     assert listed == shown | {"model": "required"}
 
 
 def test_the_prices_of_a_judge_file_are_named():
-    (meaning,) = [cells[2] for cells in rows_after("docs/judging.md", "judge settings") if cells[0] == "`prices`"]
+    rows = rows_after("docs/judge-reference.md", "judge settings")
+    (meaning,) = [cells[2] for cells in rows if cells[0] == "`prices`"]
     assert [name for name in Prices.model_fields if f"`{name}`" not in meaning] == []
 
 
@@ -360,7 +381,7 @@ def test_every_input_column_is_explained(columns):
 
 
 def test_every_field_of_a_recorded_reply_is_explained():
-    assert [name for name in RecordedReply.model_fields if f"`{name}`" not in text_of("docs/judging.md")] == []
+    assert [name for name in RecordedReply.model_fields if f"`{name}`" not in text_of("docs/judge-reference.md")] == []
 
 
 # -------- what is shown

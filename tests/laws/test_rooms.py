@@ -23,8 +23,8 @@ PACKAGES = {
     "flows": ("entry", "cli", "commands", "api", FLOW_FILES, "deployment", "display"),
     "tasks": (
         *("operations", "stages", "serving", "reporting", "published", "rewards", "scoring"),
-        *("comparing", "planning", "marts", "runs", "ledger", "agreement", "collecting", "judging", "ratings"),
-        *("rubric_store", "datasets", "lake", "workspace", "system"),
+        *("methods", "comparing", "planning", "marts", "runs", "ledger", "agreement", "collecting", "judging"),
+        *("ratings", "rubric_store", "datasets", "lake", "workspace", "system"),
     ),
     "rubrics": (
         *("lint", "importers", "files", "checks", "schemas", "prompts", "text", "statistics", "check_kit", "model"),
@@ -35,20 +35,21 @@ FLOORS = [f"{room}/{package}" for room in ROOMS for package in PACKAGES[room]]
 # for a library that takes long to import and is needed by few who import the module.
 IMPORTED_LATE = {
     ("tasks/lake/schema.py", "gradebook.rubrics.files.tables"): "pyarrow; for old lakes alone",
-    ("rubrics/checks/structured/json_objects.py", "gradebook.rubrics.schemas.validating"): "jsonschema; for two checks",
+    ("rubrics/checks/json_outputs.py", "gradebook.rubrics.schemas.validating"): "jsonschema; for two checks",
+    ("rubrics/checks/steps.py", "gradebook.rubrics.schemas.validating"): "jsonschema; for one check",
     ("rubrics/files/editor_schema.py", "gradebook.rubrics.checks.registry"): "pyarrow, by the checks",
     ("rubrics/files/validate.py", "gradebook.rubrics.check_kit.check"): "pyarrow; for rubrics with checks",
     ("rubrics/files/validate.py", "gradebook.rubrics.checks.registry"): "pyarrow; for rubrics with checks",
     ("rubrics/files/validate.py", "gradebook.rubrics.schemas.validating"): "jsonschema; for rubrics with schemas",
     ("rubrics/prompts/media_kinds.py", "gradebook.rubrics.check_kit.audio_reading"): "numpy; for cases with sounds",
     ("tasks/judging/batches/endpoint.py", "gradebook.tasks.judging.transport.http_client"): "httpx2; for batches",
-    ("tasks/judging/transport/endpoint.py", "gradebook.tasks.judging.transport.http_client"): "aiohttp; for judges",
+    ("tasks/judging/transport/connection.py", "gradebook.tasks.judging.transport.http_client"): "aiohttp; for judges",
     ("tasks/judging/transport/probe.py", "gradebook.tasks.judging.transport.http_client"): "aiohttp; for judges",
-    ("tasks/scoring/computed.py", "gradebook.rubrics.schemas.validating"): "jsonschema; for criteria with a schema",
+    ("tasks/methods/check.py", "gradebook.rubrics.schemas.validating"): "jsonschema; for criteria with a schema",
     ("tasks/stages/publish.py", "gradebook.tasks.reporting.page"): "jinja2 and charts; for runs with a page",
-    ("tasks/system/folder_settings.py", "gradebook.rubrics.text.named_files"): "pydantic; where there are such files",
-    ("tasks/system/folder_settings.py", "gradebook.tasks.system.operator_settings"): "pydantic; where there are some",
-    ("tasks/system/tracing.py", "gradebook.tasks.system.exporters"): "opentelemetry; where an exporter is configured",
+    ("tasks/system/prefect_settings.py", "gradebook.rubrics.text.named_files"): "pydantic; where there are such files",
+    ("tasks/system/prefect_settings.py", "gradebook.tasks.system.operator_settings"): "pydantic; where there are some",
+    ("tasks/system/events.py", "gradebook.tasks.system.exporters"): "opentelemetry; where an exporter is configured",
 }
 WITH_AN_EXTRA = {"tasks/system/exporters.py"}  # modules of an extra of pyproject.toml, imported late
 PURE = {
@@ -71,7 +72,7 @@ OF_FOLDER = {
     "rubrics/check_kit/": CHECK_LIBRARIES,
     "rubrics/statistics/": STATISTICS_LIBRARIES,
 }
-WITH_PREFECT = ("flows/", "tasks/stages/prefect_tasks.py", "tasks/system/prefect_blocks.py")
+WITH_PREFECT = ("flows/", "tasks/stages/prefect_tasks.py", "tasks/system/prefect_settings.py")
 MOST_FUNCTION_LINES = 60
 
 SOURCES = {path.relative_to(ROOT).as_posix(): path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))}
@@ -277,9 +278,22 @@ def test_rubrics_are_pure():
     refuse(each for each in imports_in("rubrics/") if each.package not in pure | libraries_of(each.file))
 
 
+def test_kinds_of_judges_and_embedders_are_told_apart_by_what_they_state_alone():
+    kinds = {"Judge", "PlainJudge", "JudgeSettings", "ReplaySettings", "PanelSettings", "CascadeSettings"}
+    kinds |= {"EmbedderSettings", "StaticEmbedder"}
+    asked = (
+        (name, node)
+        for name in SOURCES
+        if not name.startswith("tasks/judging/settings/")
+        for node in ast.walk(tree_of(FILES[name]))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance"
+    )
+    refuse(f"{name}:{node.lineno}" for name, node in asked if kinds & {*re.findall(r"\w+", ast.unparse(node.args[1]))})
+
+
 def test_tables_of_the_terminal_are_drawn_in_one_place():
     # `checks` lays out its help without lines; every other table is a `Table` of rubrics/text, given to `show`
-    drawing = {"flows/display/fitted_table.py", "flows/commands/check.py"}
+    drawing = {"flows/display/terminal.py", "flows/commands/check.py"}
     assert {each.file for each in imports_in() if each.module.startswith("rich.table")} == drawing
 
 

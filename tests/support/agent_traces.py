@@ -566,3 +566,95 @@ def inspect_archive(pack: Callable[[bytes], bytes] | None = None) -> bytes:
 def _closed(file: io.BytesIO, archive: zipfile.ZipFile) -> bytes:
     archive.close()
     return file.getvalue()
+
+
+def codex() -> list[dict[str, Any]]:
+    """Lines of a rollout: messages and calls, the same as events, and the total of the session's tokens."""
+
+    def line(second: int, kind: str, **payload: Any) -> dict[str, Any]:
+        return {"timestamp": _time(second), "type": kind, "payload": payload}
+
+    def message(second: int, role: str, text: str) -> dict[str, Any]:
+        kind = "output_text" if role == "assistant" else "input_text"
+        return line(second, "response_item", type="message", role=role, content=[{"type": kind, "text": text}])
+
+    def called(second: int, number: int, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        fields = {"type": "function_call", "call_id": f"call-{number}", "name": name, "arguments": json.dumps(given)}
+        return line(second, "response_item", **fields)
+
+    def result(second: int, number: int, output: str, code: int) -> dict[str, Any]:
+        wrapped = json.dumps({"output": output, "metadata": {"exit_code": code, "duration_seconds": 0.5}})
+        fields = {"type": "function_call_output", "call_id": f"call-{number}", "output": wrapped}
+        return line(second, "response_item", **fields)
+
+    def counted(total: int) -> dict[str, Any]:
+        return line(8, "event_msg", type="token_count", info={"total_token_usage": {"total_tokens": total}})
+
+    return [
+        line(0, "session_meta", id="t1", cwd="/home/anna", cli_version="0.98.0"),
+        message(0, "developer", "Ask before you write outside of the folder."),
+        message(0, "user", "<environment_context><cwd>/home/anna</cwd></environment_context>"),
+        message(1, "user", QUESTION),
+        line(1, "event_msg", type="user_message", message=QUESTION),
+        line(1, "turn_context", model=MODEL, cwd="/home/anna"),
+        line(2, "response_item", type="reasoning", summary=[], encrypted_content="x"),
+        called(2, 1, "search", SEARCH),
+        counted(100),
+        counted(100),
+        result(3, 1, FOUND, 0),
+        called(4, 2, "book", BOOK),
+        counted(200),
+        result(5, 2, GONE, 1),
+        line(6, "event_msg", type="agent_message", message=ANSWER),
+        message(6, "assistant", ANSWER),
+        counted(300),
+    ]
+
+
+def swe_agent() -> dict[str, Any]:
+    """A trajectory of SWE-agent by function calls; a result does not say that it is an error."""
+
+    def step(action: str, observation: str, thought: str = "") -> dict[str, Any]:
+        return {"action": action, "observation": observation, "response": thought, "thought": thought, "state": {}}
+
+    history = [
+        {**each, "agent": "main"} | ({"tool_call_ids": [each["tool_call_id"]]} if each["role"] == "tool" else {})
+        for each in TALK
+    ]
+    config = {"agent": {"model": {"name": MODEL}}, "problem_statement": {"id": "t1", "type": "text"}}
+    return {
+        "environment": "main",
+        "trajectory": [step("search 2", FOUND), step("book 7", GONE), step("", "", ANSWER)],
+        "history": [{"role": "user", "content": "An example.", "is_demo": True}, *history],
+        "info": {
+            "exit_status": "submitted",
+            "submission": ANSWER,
+            "model_stats": {"tokens_sent": 270, "tokens_received": 30},
+        },
+        "replay_config": json.dumps(config),
+    }
+
+
+def mini_swe_agent() -> dict[str, Any]:
+    """A trajectory of mini-SWE-agent, whose one tool is bash."""
+
+    def done(command: str) -> dict[str, Any]:
+        return {"role": "assistant", "content": f"Next:\n\n```bash\n{command}\n```", "extra": {"actions": []}}
+
+    return {
+        "info": {
+            "model_stats": {"instance_cost": 0.05, "api_calls": 2},
+            "config": {"model": {"model_name": MODEL}},
+            "exit_status": "Submitted",
+            "submission": "diff --git",
+        },
+        "messages": [
+            *ASKED,
+            done("ls"),
+            {"role": "user", "content": "a.py"},
+            done("cat a.py"),
+            {"role": "user", "content": "x = 1"},
+            {"role": "exit", "content": "diff --git"},
+        ],
+        "trajectory_format": "mini-swe-agent-1.1",
+    }

@@ -13,7 +13,7 @@ import pytest
 from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.prompt import Case, case_digest, criterion_digest, request_key
-from gradebook.tasks.judging.money.prices import Price
+from gradebook.tasks.judging.prices import Price
 from gradebook.tasks.judging.replies.journal import read_journal, settled_journals
 from gradebook.tasks.judging.replies.question import Answer, Question
 from gradebook.tasks.judging.session.session import Money, open_session
@@ -55,7 +55,7 @@ def ask(
 
 @dataclass(frozen=True)
 class Asked:
-    """What came of asking: the answers until then, and what ended it."""
+    """Outcome of asking: the answers received, and the error that ended it."""
 
     answers: list[Answer]
     fault: UnfinishedError | None
@@ -83,7 +83,7 @@ def journaled(folder: Path) -> pa.Table:
 
 
 def self_signed(folder: Path) -> ssl.SSLContext:
-    """What a server needs to speak TLS with a certificate that nobody else has signed."""
+    """TLS settings of a server with a self-signed certificate."""
     x509 = pytest.importorskip("cryptography.x509")
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
 from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.model.verdicts import JUDGMENT_SCHEMA
 from gradebook.rubrics.prompts.prompt import Case, case_digest, criterion_digest, request_key
 from gradebook.tasks.judging.batches.job import BatchJob, Pace
-from gradebook.tasks.judging.money.budget import BudgetRecord
-from gradebook.tasks.judging.money.prices import Price
+from gradebook.tasks.judging.budget import BudgetRecord
+from gradebook.tasks.judging.prices import Price
 from gradebook.tasks.judging.replies.journal import read_journal, settled_journals
 from gradebook.tasks.judging.replies.question import Question
 from gradebook.tasks.judging.settings.judge import JudgeSettings
@@ -58,7 +58,7 @@ ALL_KEYS = [question.request_key for shard in SHARDS for question in questions_o
 
 
 def journaled(job: BatchJob) -> pa.Table:
-    """What the ledger would take in: of an id that comes again, the first."""
+    """Rows that the ledger would store: the first of each id."""
     tables = [table for path in settled_journals(job.journal_folder) for table in read_journal(path, 100)]
     rows = {row["judgment_id"]: row for table in reversed(tables) for row in table.to_pylist()}
     return pa.Table.from_pylist(list(rows.values()), schema=JUDGMENT_SCHEMA)

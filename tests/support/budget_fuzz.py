@@ -21,8 +21,8 @@ from aiohttp import web
 from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.prompt import Case, case_digest, criterion_digest, request_key
-from gradebook.tasks.judging.money.budget import read_budget
-from gradebook.tasks.judging.money.prices import MESSAGE_OVERHEAD_TOKENS, Price
+from gradebook.tasks.judging.budget import read_budget
+from gradebook.tasks.judging.prices import MESSAGE_OVERHEAD_TOKENS, Price
 from gradebook.tasks.judging.replies.journal import read_journal, settled_journals
 from gradebook.tasks.judging.replies.question import Question
 from gradebook.tasks.judging.session.session import Money, open_session
@@ -163,7 +163,7 @@ def _completion_body(
 
 @dataclass
 class Fuzzed:
-    """What came of one run. faults: what did not hold, in words."""
+    """Outcome of one run. faults: broken promises, in words."""
 
     request_count: int
     billed_usd: float

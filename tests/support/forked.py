@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 IMPORTED = (
     "gradebook.flows.cli",
     "gradebook.flows.commands.evaluate",
+    "gradebook.flows.commands.rate",
     "gradebook.flows.evaluate_here",
     "gradebook.tasks.judging.transport.http_client",
     "gradebook.tasks.reporting.page",
@@ -38,6 +39,12 @@ class Forked:
     def is_running(self) -> bool:
         """Whether it has not ended yet."""
         return self._process.is_alive()
+
+    @property
+    def out(self) -> str:
+        """Its stdout so far."""
+        path = self._written[0]
+        return path.read_text(encoding="utf-8") if path.exists() else ""
 
     def kill(self) -> None:
         """Kill it where it stands, if it has not ended yet."""

@@ -8,13 +8,12 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
-from gradebook.rubrics.model.opinions import OPINION_SCHEMA
 from gradebook.rubrics.model.outputs import SHARD_SCHEMA
 from gradebook.rubrics.model.rubric import Rubric, category_weights, effective_weights, tree_steps
-from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
+from gradebook.rubrics.model.verdicts import JUDGMENT_SCHEMA, OPINION_SCHEMA, VERDICT_SCHEMA
+from gradebook.tasks.agreement.audited_scores import AUDITED_SCHEMA
 from gradebook.tasks.agreement.mart import AGREEMENT_SCHEMA
-from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA
+from gradebook.tasks.comparing.run_comparison import RUN_COMPARISON_SCHEMA
 from gradebook.tasks.datasets.sample import CASE_WEIGHTS_SCHEMA
 from gradebook.tasks.lake.schema import make_tables, make_views
 from gradebook.tasks.marts.models import build_marts, model_order
@@ -170,6 +169,7 @@ def load_sources(
     opinions: tuple[Row, ...] = (),
     timings: tuple[Row, ...] = (),
     agreement: tuple[Row, ...] = (),
+    audited: tuple[Row, ...] = (),
     comparison: tuple[Row, ...] = (),
     case_weights: tuple[Row, ...] = (),
     **settings: Any,
@@ -189,6 +189,7 @@ def load_sources(
         "opinions": (OPINION_SCHEMA, [OPINION | opinion_status(row) | row for row in opinions]),
         "timings": (TIMING_SCHEMA, [TIMING | row for row in timings]),
         "agreement": (AGREEMENT_SCHEMA, [AGREEMENT | row for row in agreement]),
+        "audited": (AUDITED_SCHEMA, list(audited)),
         "run_comparisons": (RUN_COMPARISON_SCHEMA, [COMPARED | row for row in comparison]),
         "case_weights": (CASE_WEIGHTS_SCHEMA, [*case_weights]),
     }

@@ -7,8 +7,7 @@ import json
 import re
 from typing import Any
 
-from gradebook.rubrics.prompts.labels import CODES, LETTERS
-from gradebook.rubrics.prompts.untrusted_text import fold_text
+from gradebook.rubrics.prompts.prompt_text import CODES, LETTERS, fold_text
 
 LEVEL_IDS = ("bad", "poor", "fair", "good", "5")
 _VERDICT = re.compile(r'\{[^{}]*"level"[^{}]*\}')
@@ -17,7 +16,7 @@ _LEVEL_ID = re.compile(rf"\b({'|'.join(LEVEL_IDS)})\b")
 
 
 def find_order(output: str, is_letters: bool) -> str | None:
-    """What a text orders: a verdict in JSON, else a label, else a level; None where it names none of them."""
+    """Verdict that a text orders: in JSON, else a label, else a level; None if it names none of them."""
     verdict = _VERDICT.search(output)
     if verdict is not None:
         return verdict[0]

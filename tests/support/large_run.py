@@ -6,11 +6,12 @@ from typing import Any
 
 import duckdb
 
-from gradebook.rubrics.files.digest import rubric_digest
-from gradebook.rubrics.model.opinions import OPINION_SCHEMA
+from gradebook.rubrics.files.versions import rubric_digest
 from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.model.verdicts import OPINION_SCHEMA
+from gradebook.tasks.agreement.audited_scores import AUDITED_SCHEMA
 from gradebook.tasks.agreement.mart import AGREEMENT_SCHEMA
-from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA
+from gradebook.tasks.comparing.run_comparison import RUN_COMPARISON_SCHEMA
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, prepare_lake
 from gradebook.tasks.marts.models import build_marts, connect_marts
@@ -116,6 +117,7 @@ def make_large_run(folder: Path, cases: int, models: int, criteria: int) -> Lake
         for name, schema in (
             ("opinions", OPINION_SCHEMA),
             ("agreement", AGREEMENT_SCHEMA),
+            ("audited", AUDITED_SCHEMA),
             ("timings", TIMING_SCHEMA),
             ("run_comparisons", RUN_COMPARISON_SCHEMA),
         ):

@@ -3,7 +3,7 @@
 `script` holds words for all batches: partial (every second request fails), expired, failed (by validation), shuffled,
 twice (each line), stranger (a line of nobody's), torn (a line that can't be read), endless (until it is cancelled),
 stuck (even then), no_usage, false_usage (0 tokens), echo (of the key). `faults` holds one word a request, then none: a
-status, drop, or lost (done and unanswered).
+status, drop, or lost (done and unanswered). "DELETE 500" waits for the first request of that method.
 """
 
 import json
@@ -36,6 +36,11 @@ class LoopbackBatches:
         # Told of each call before and after it is handled; a call is not handled where it says so.
         self.on_call: Callable[[int, str], bool] = lambda number, moment: False
 
+    def _next_fault(self, method: str) -> str:
+        if not self.faults or self.faults[0].rpartition(" ")[0] not in ("", method):
+            return ""
+        return self.faults.pop(0).rpartition(" ")[2]
+
     def mount(self, app: web.Application) -> None:
         app.router.add_route("*", "/v1/files", self._guard(self._files))
         app.router.add_route("*", "/v1/files/{file}", self._guard(self._file))
@@ -50,7 +55,7 @@ class LoopbackBatches:
             number = self.calls.total()
             if self.on_call(number, "before"):
                 return web.Response()
-            fault = self.faults.pop(0) if self.faults else ""
+            fault = self._next_fault(request.method)
             if not self._is_let_in(request):
                 return _refusal(401, "bad key")
             if not self.is_there:

@@ -80,6 +80,9 @@ BODY_FAULTS: Mapping[str, Callable[[Completion], Completion | list[Any] | bytes]
         "broken off": lambda completion: _choice(completion, finish_reason="error"),
         "limit in 200": lambda _: {"error": {"message": "Rate limit exceeded upstream", "code": 429}},
         "two choices": lambda completion: completion | {"choices": completion["choices"] + [_EMPTY_CHOICE]},
+        "thought beside": lambda completion: _choice(
+            completion, message=completion["choices"][0]["message"] | {"reasoning_content": "Hm."}
+        ),
         "thought alone": lambda completion: _choice(
             completion, message={"role": "assistant", "content": None, "reasoning_content": "Hm."}
         ),

@@ -15,12 +15,10 @@ import math
 import re
 import ssl
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from aiohttp import web
 
@@ -31,6 +29,7 @@ from tests.support.loopback_embeddings import embeddings_body
 from tests.support.loopback_faults import BODY_FAULTS, TEXT_FAULTS, send_broken
 from tests.support.loopback_limits import PrefixCache, RequestLimit, drawn_fault
 from tests.support.loopback_plain import plain_text
+from tests.support.loopback_server import LoopbackServer
 
 STATUSES = {word: int(word) for word in ("500", "503", "408", "400", "404", "403", "413", "429", "401", "409", "504")}
 STATUSES |= {"quota": 429, "context too long": 400, "filtered": 400}
@@ -41,7 +40,7 @@ WIDE: dict[str, Callable[[str], str]] = {"null error": "\0".join, "wide error": 
 CODINGS = {"wide error": "utf-16"}
 
 
-class LoopbackJudge:
+class LoopbackJudge(LoopbackServer):
     """The server and what it saw; a context manager that serves from a thread of its own."""
 
     def __init__(self, *, latency_s: float = 0.0, faults: tuple[str, ...] = (), key: str | None = None) -> None:
@@ -95,28 +94,6 @@ class LoopbackJudge:
         self.base_url = f"{'https' if self.tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}/v1"
         return runner
 
-    def __enter__(self) -> Self:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        self._runner = asyncio.run_coroutine_threadsafe(self.start(), self._loop).result(10)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(10)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
-
-    async def _stop(self) -> None:
-        await self._runner.cleanup()
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:  # requests that hang
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-
     @property
     def request_count(self) -> int:
         return sum(self.counts.values())
@@ -147,7 +124,7 @@ class LoopbackJudge:
 
     async def _completion(self, request: web.Request) -> web.StreamResponse:
         body = json.loads(await request.read())
-        prompt = _texts(body)
+        prompt = texts_of(body)
         self.counts[_mark(prompt)] += 1
         if self.is_keeping_bodies:
             self.bodies.append(body)
@@ -166,7 +143,7 @@ class LoopbackJudge:
             await asyncio.sleep(0.005)
 
     def _batched(self, body: dict[str, Any], request: web.Request) -> dict[str, Any]:
-        return self._body(body, _texts(body), "", request)
+        return self._body(body, texts_of(body), "", request)
 
     async def _answer(self, request: web.Request, body: dict[str, Any], prompt: str) -> web.StreamResponse:
         if (refused := self._refused(request, body)) is not None:
@@ -260,7 +237,7 @@ class LoopbackJudge:
         if "input" in body:
             return ""
         if body.get("response_format", {}).get("type") == "json_object":
-            return object_reply(body)
+            return self.writer(body) if self.writer else object_reply(body)
         if "response_format" not in body:
             return self.writer(body) if self.writer else plain_text(prompt, fault)
         asked = body["response_format"]["json_schema"]
@@ -306,7 +283,7 @@ def object_reply(body: dict[str, Any]) -> str:
     return json.dumps({"evidence": [], "rationale": "So.", "level": asked["levels"][-1]["label"]})
 
 
-def _texts(body: dict[str, Any]) -> str:
+def texts_of(body: dict[str, Any]) -> str:
     """All texts of a request's messages; pictures and sounds aside."""
     contents = body.get("input") or [message.get("content") or "" for message in body["messages"]]
     parts = [part for each in contents for part in ([{"text": each}] if isinstance(each, str) else each)]

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from gradebook.rubrics.checks.audio.waves import tone, wave_file
+from gradebook.rubrics.checks.audio import tone, wave_file
 from tests.support.loopback_judge import LoopbackJudge
 
 SOUND = wave_file(tone(1))
@@ -25,7 +25,7 @@ def png(width: int = 2, height: int = 2, shade: int = 0) -> bytes:
 
 
 def jpeg(width: int, height: int) -> bytes:
-    """What a JPEG file has up to its frame: a thumbnail's bytes come before, and are not its own."""
+    """Bytes of a JPEG file before its frame: those of a thumbnail, which are not the image's own."""
     decoy = b"\xff\xc0\x00\x11\x08\x00\x01\x00\x01"
     head = b"\xff\xd8\xff\xe1" + struct.pack(">H", 2 + len(decoy)) + decoy
     return head + b"\xff\xff\xc2\x00\x11\x08" + struct.pack(">HH", height, width) + b"\x03" * 12

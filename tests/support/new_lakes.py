@@ -17,8 +17,7 @@ import pytest
 
 from gradebook.tasks.lake import connections
 from gradebook.tasks.lake.address import Lake, find_lake
-from gradebook.tasks.lake.attaching import make_folders
-from gradebook.tasks.lake.identity import ID_FILE
+from gradebook.tasks.lake.attaching import ID_FILE, make_folders
 from tests.support.made_once import made_in
 
 _made_by_gradebook = connections._make_lake

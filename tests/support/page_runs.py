@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gradebook.tasks.lake.address import Lake, find_lake
-from gradebook.tasks.reporting.site.site import write_site
+from gradebook.tasks.reporting.site import write_site
 from tests.support.hostile_run import write_hostile_run
 from tests.support.made_once import made_once
 from tests.support.published_runs import publish
@@ -22,7 +22,7 @@ DEMO = Path(__file__).parents[2] / "examples" / "support_replies"
 CHANGED_EVERY = 3  # the later night replaces every third output of the smaller model by that of the larger one
 REPORTS = ("demo", "later", "unrated", "hostile")
 HOSTILE = ("hostile", "hostile home", "hostile rubric")
-PAGES = (*REPORTS, "home", "rubric", *HOSTILE[1:])
+PAGES = (*REPORTS[1:], "home", "rubric", *HOSTILE[1:])  # `later` has all parts of the demo
 UNRATED = """
 id: unrated
 version: 1.0.0

@@ -8,12 +8,11 @@ from typing import Any
 
 from gradebook.rubrics.files.load import parse_rubric
 from gradebook.rubrics.model.rubric import Rubric
-from gradebook.tasks.agreement.mart import agreement_table
-from gradebook.tasks.agreement.statements import add_statements_of_run
+from gradebook.tasks.agreement.mart import add_statements_of_run, agreement_table
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.published.summary import summarise
-from gradebook.tasks.reporting.source.report_source import ReportSource, opened_source
+from gradebook.tasks.reporting.report_source import ReportSource, opened_source
 from tests.support.scored_lake import write_scores
 
 TEXT = """

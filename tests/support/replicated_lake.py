@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gradebook.rubrics.model.opinions import OPINION_SCHEMA
 from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.model.verdicts import OPINION_SCHEMA
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit
 from tests.support.scored_lake import write_runs, write_scores

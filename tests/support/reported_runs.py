@@ -7,7 +7,7 @@ from typing import Any
 
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.published.summary import RunSummary
-from gradebook.tasks.reporting.source.report_source import opened_source
+from gradebook.tasks.reporting.report_source import opened_source
 from tests.support.published_runs import publish
 
 CASE_COUNT = 12

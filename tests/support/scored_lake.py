@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from gradebook.rubrics.files.case_criteria import CASE_CRITERIA_SCHEMA
-from gradebook.rubrics.files.digest import rubric_digest
+from gradebook.rubrics.files.versions import rubric_digest
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, prepare_lake

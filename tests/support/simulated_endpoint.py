@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gradebook.tasks.judging.transport.rate_limiter import Limiter
+from gradebook.tasks.judging.transport.limits import Limiter
 from gradebook.tasks.judging.transport.retry_policy import wait_s
 from tests.support.virtual_time import virtual_now
 
@@ -48,7 +48,6 @@ class SimulatedEndpoint:
         return {
             "x-ratelimit-limit-requests": f"{self.per_minute:.0f}",
             "x-ratelimit-remaining-requests": str(remaining),
-            "x-ratelimit-reset-requests": "1s",
         }
 
     async def ask(self) -> tuple[int, dict[str, str]]:
@@ -91,11 +90,13 @@ async def ask_through(limiter: Limiter, endpoint: SimulatedEndpoint, count: int,
             failure_count = 0
             while True:
                 async with limiter.slot(100.0):
+                    sent_s = virtual_now()
                     status, headers = await endpoint.ask()
+                    took_s = virtual_now() - sent_s
                     if status == 200:
-                        limiter.note_reply(headers)
+                        limiter.note_reply(headers, took_s)
                         break
-                    limiter.note_rate_limit(headers, endpoint.retry_after_s)
+                    limiter.note_rate_limit(headers, endpoint.retry_after_s, took_s)
                 failure_count += 1
                 await asyncio.sleep(wait_s(failure_count - 1, endpoint.retry_after_s, rng))
 

@@ -11,14 +11,20 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from gradebook.rubrics.check_kit.check import CheckSettings
-from gradebook.rubrics.check_kit.columns import Mask, text_column
-from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
+from gradebook.rubrics.check_kit.columns import (
+    EXCERPT_CHARACTERS,
+    Mask,
+    cut_texts,
+    evidence_where,
+    join_texts,
+    text_column,
+)
 from gradebook.rubrics.model.outputs import reference_answers
 
 NO_REFERENCE = "no reference"
 MOST_ANSWERS = 1_000  # in a reference; each is compared with the output
 MOST_CHARACTERS = 100_000  # of a reference that is parsed in full
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 
 class AcceptedSettings(CheckSettings):
@@ -48,13 +54,13 @@ class AcceptedSettings(CheckSettings):
 class Accepted:
     """Accepted answers of a shard's rows, as pairs of a row and a text.
 
-    texts: (text,), no nulls. rows: (pair,), ascending. places: (pair,), index of the text in `texts`. refusals: (row,),
-    reason why a row's reference is not read, so that it has no answer here; null elsewhere.
+    texts: (text,), no nulls. rows: (pair,), ascending. text_indices: (pair,), index of the text in `texts`. refusals:
+    (row,), reason why a row's reference is not read, so that it has no answer here; null elsewhere.
     """
 
     texts: pa.Array
-    rows: Places
-    places: Places
+    rows: Indices
+    text_indices: Indices
     row_count: int
     refusals: pa.StringArray
 
@@ -92,12 +98,12 @@ class Accepted:
         """Whether both sides of each pair are equal. outputs: (row,), texts: (text,). Returns (pair,)."""
         both = pa.chunked_array([outputs, texts.cast(outputs.type)]).combine_chunks()
         ids = both.dictionary_encode().indices.to_numpy()
-        is_equal: Mask = ids[self.rows] == ids[self.places + len(outputs)]
+        is_equal: Mask = ids[self.rows] == ids[self.text_indices + len(outputs)]
         return is_equal
 
     def without(self, is_dropped: pa.BooleanArray) -> "Accepted":
         """Drop some of the texts. is_dropped: (text,)."""
-        return self._only(~is_dropped.to_numpy(zero_copy_only=False)[self.places])
+        return self._only(~is_dropped.to_numpy(zero_copy_only=False)[self.text_indices])
 
     def without_rows(self, is_dropped: Mask) -> "Accepted":
         """Drop all answers of some rows. is_dropped: (row,)."""
@@ -105,27 +111,27 @@ class Accepted:
 
     def _only(self, is_kept: Mask) -> "Accepted":
         """Keep some of the pairs. is_kept: (pair,)."""
-        return Accepted(self.texts, self.rows[is_kept], self.places[is_kept], self.row_count, self.refusals)
+        return Accepted(self.texts, self.rows[is_kept], self.text_indices[is_kept], self.row_count, self.refusals)
 
-    def places_by_row(self) -> list[list[int]]:
+    def text_indices_by_row(self) -> list[list[int]]:
         """Indices of each row's texts: [row] of [answer]."""
         edges = np.searchsorted(self.rows, np.arange(self.row_count + 1)).tolist()
-        places = self.places.tolist()
-        return [places[start:stop] for start, stop in itertools.pairwise(edges)]
+        indices = self.text_indices.tolist()
+        return [indices[start:stop] for start, stop in itertools.pairwise(edges)]
 
-    def expected_words(self, is_missed: pa.BooleanArray) -> pa.StringArray:
+    def describe_expected(self, is_missed: pa.BooleanArray) -> pa.StringArray:
         """Describe the expected answer: "'Paris'", "'Paris' or 2 others".
 
         is_missed: (row,), true only for rows with an answer. Returns (true row,).
         """
         rows = np.flatnonzero(is_missed.to_numpy(zero_copy_only=False))
         starts, stops = (np.searchsorted(self.rows, rows, side) for side in ("left", "right"))
-        excerpts = cut_texts(self.texts.take(pa.array(self.places[starts])), EXCERPT_CHARACTERS)
-        others = pa.array([_other_words(count) for count in (stops - starts - 1).tolist()], pa.string())
-        return join_texts("'", excerpts.cast(pa.string()), "'", others)
+        excerpts = cut_texts(self.texts.take(pa.array(self.text_indices[starts])), EXCERPT_CHARACTERS)
+        suffixes = pa.array([_count_others(count) for count in (stops - starts - 1).tolist()], pa.string())
+        return join_texts("'", excerpts.cast(pa.string()), "'", suffixes)
 
 
-def _other_words(count: int) -> str:
+def _count_others(count: int) -> str:
     return "" if count == 0 else f" or {count} other{'s' * (count > 1)}"
 
 
@@ -138,10 +144,10 @@ def accepted_answers(shard: pa.Table, settings: AcceptedSettings, most_character
     refusals = pa.nulls(row_count, pa.string())
     expected = settings.expected_texts
     if expected:
-        every = np.arange(len(expected))
+        all_indices = np.arange(len(expected))
         texts = pa.array(expected, pa.string())
         rows = np.repeat(np.arange(row_count), len(expected))
-        return Accepted(texts, rows, np.tile(every, row_count), row_count, refusals)
+        return Accepted(texts, rows, np.tile(all_indices, row_count), row_count, refusals)
     references = text_column(shard, "reference")
     if most_characters is not None:
         is_long = pc.fill_null(pc.greater(pc.utf8_length(references), most_characters), False)
@@ -149,23 +155,25 @@ def accepted_answers(shard: pa.Table, settings: AcceptedSettings, most_character
         references = pc.if_else(is_long, pa.scalar(None, references.type), references)
     rows = np.flatnonzero(references.is_valid().to_numpy(zero_copy_only=False))
     texts = references.drop_null()
-    parts = _listed(texts) if settings.separator is None else pc.split_pattern(texts, settings.separator)
-    if parts is not None:
-        rows = rows[pc.list_parent_indices(parts).to_numpy()]
-        texts = pc.list_flatten(parts)
-        is_given = np.ones(len(texts), np.bool_)
+    answer_lists = (
+        _split_json_lists(texts) if settings.separator is None else pc.split_pattern(texts, settings.separator)
+    )
+    if answer_lists is not None:
+        rows = rows[pc.list_parent_indices(answer_lists).to_numpy()]
+        texts = pc.list_flatten(answer_lists)
+        is_filled = np.ones(len(texts), np.bool_)
         if settings.separator is not None:
             texts = pc.utf8_trim_whitespace(texts)
-            is_given = pc.not_equal(texts, "").to_numpy(zero_copy_only=False)
-        is_crowded = np.bincount(rows[is_given], minlength=row_count) > MOST_ANSWERS
-        is_read = is_given & ~is_crowded[rows]
+            is_filled = pc.not_equal(texts, "").to_numpy(zero_copy_only=False)
+        is_crowded = np.bincount(rows[is_filled], minlength=row_count) > MOST_ANSWERS
+        is_read = is_filled & ~is_crowded[rows]
         rows, texts = rows[is_read], texts.filter(pa.array(is_read))
         crowded = evidence_where(pa.array(is_crowded), f"too many answers in the reference, at most {MOST_ANSWERS}")
         refusals = pc.coalesce(refusals, crowded)
     return Accepted(texts, rows, np.arange(len(texts)), row_count, refusals)
 
 
-def _listed(references: pa.Array) -> pa.ListArray | None:
+def _split_json_lists(references: pa.Array) -> pa.ListArray | None:
     """Answers of each reference, if one of them may be a list of several. references: (text,), no nulls."""
     is_list = pc.and_(pc.starts_with(references, '["'), pc.ends_with(references, '"]'))
     if not pc.any(is_list).as_py():

@@ -7,19 +7,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import model_validator
 
-from gradebook.rubrics.check_kit.character_classes import gap_class
 from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
-from gradebook.rubrics.check_kit.columns import Mask, text_column
-from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
-from gradebook.rubrics.check_kit.folding import Fold, fold_texts
+from gradebook.rubrics.check_kit.columns import (
+    EXCERPT_CHARACTERS,
+    Mask,
+    cut_texts,
+    evidence_where,
+    join_texts,
+    text_column,
+)
 from gradebook.rubrics.check_kit.normalising import (
+    Fold,
     Punctuation,
     fold_case,
+    fold_texts,
     fold_whitespace,
     remove_articles,
     remove_punctuation,
     surround,
 )
+from gradebook.rubrics.check_kit.regexes import gap_class
 from gradebook.rubrics.checks.answers.accepted import MOST_CHARACTERS, Accepted, AcceptedSettings, accepted_answers
 
 BLANK_REFERENCE = "blank reference"
@@ -106,7 +113,7 @@ def exact_match(shard: pa.Table, settings: ExactMatchSettings) -> CheckVerdicts:
     simple case. Punctuation of other scripts stays unless `remove_punctuation` is `unicode`.
     """
     outputs, accepted = text_column(shard, "output"), accepted_answers(shard, settings)
-    is_met = accepted.equal(undress(outputs, settings), undress(accepted.texts, settings))
+    is_met = accepted.equal(normalise_like_squad(outputs, settings), normalise_like_squad(accepted.texts, settings))
     return _compare_whole(outputs, accepted, accepted.is_any(is_met))
 
 
@@ -130,19 +137,19 @@ def contains_reference(shard: pa.Table, settings: ContainsReferenceSettings) -> 
     """
     outputs, accepted = text_column(shard, "output"), _folded_answers(shard, settings)
     texts, answers = _normalise(outputs, settings), _normalise(accepted.texts, settings)
-    given = accepted.without(pc.equal(pc.utf8_trim_whitespace(answers), ""))
-    is_blank = pa.array(accepted.has_answer & ~given.has_answer)
-    searched, too_much = _searchable(texts, given)
+    filled = accepted.without(pc.equal(pc.utf8_trim_whitespace(answers), ""))
+    is_blank = pa.array(accepted.has_answer & ~filled.has_answer)
+    searched, too_much = _searchable(texts, filled)
     if settings.whole_word:
         texts, answers = _mark_word_edges(texts), _mark_word_edges(answers)
     is_passed = searched.is_any(_contain(texts, answers, searched))
     is_missed = pc.fill_null(pc.invert(is_passed), False)
-    evidence = evidence_where(is_missed, join_texts("does not contain ", searched.expected_words(is_missed)))
+    evidence = evidence_where(is_missed, join_texts("does not contain ", searched.describe_expected(is_missed)))
     reasons = pc.coalesce(too_much, evidence_where(is_blank, BLANK_REFERENCE), accepted.reasons)
     return CheckVerdicts(is_passed, evidence, reasons)
 
 
-def undress(texts: pa.Array, settings: ExactMatchSettings) -> pa.Array:
+def normalise_like_squad(texts: pa.Array, settings: ExactMatchSettings) -> pa.Array:
     """Apply SQuAD's normalisation: (text,)."""
     texts = fold_texts(texts, settings.fold)
     texts = texts if settings.case_sensitive else fold_case(texts)
@@ -159,8 +166,8 @@ def _normalise(texts: pa.Array, settings: TextAnswerSettings) -> pa.Array:
 
 def _compare_whole(outputs: pa.Array, accepted: Accepted, is_passed: pa.BooleanArray) -> CheckVerdicts:
     is_missed = pc.fill_null(pc.invert(is_passed), False)
-    found = cut_texts(outputs.filter(is_missed), EXCERPT_CHARACTERS)
-    evidence = join_texts("found '", found, "', expected ", accepted.expected_words(is_missed))
+    excerpts = cut_texts(outputs.filter(is_missed), EXCERPT_CHARACTERS)
+    evidence = join_texts("found '", excerpts, "', expected ", accepted.describe_expected(is_missed))
     return CheckVerdicts(is_passed, evidence_where(is_missed, evidence), accepted.reasons)
 
 
@@ -184,15 +191,15 @@ def _searchable(texts: pa.Array, accepted: Accepted) -> tuple[Accepted, pa.Strin
     sizes = pc.utf8_length(texts).to_numpy().astype(np.int64)
     counts = np.bincount(accepted.rows, minlength=accepted.row_count)
     is_large = sizes * counts > MOST_SEARCHED
-    found = [
+    messages = [
         f"too much to search: found {size} characters and {count} answers, at most {MOST_SEARCHED} multiplied"
         for size, count in zip(sizes[is_large].tolist(), counts[is_large].tolist(), strict=True)
     ]
-    return accepted.without_rows(is_large), evidence_where(pa.array(is_large), pa.array(found, pa.string()))
+    return accepted.without_rows(is_large), evidence_where(pa.array(is_large), pa.array(messages, pa.string()))
 
 
 def _contain(texts: pa.Array, answers: pa.Array, accepted: Accepted) -> Mask:
     """Whether the text of each pair contains its answer. texts: (row,), answers: (text,). Returns (pair,)."""
     haystacks, needles = texts.to_pylist(), answers.to_pylist()
-    pairs = zip(accepted.rows.tolist(), accepted.places.tolist(), strict=True)
-    return np.fromiter((needles[place] in haystacks[row] for row, place in pairs), np.bool_, len(accepted.rows))
+    pairs = zip(accepted.rows.tolist(), accepted.text_indices.tolist(), strict=True)
+    return np.fromiter((needles[index] in haystacks[row] for row, index in pairs), np.bool_, len(accepted.rows))

@@ -1,4 +1,7 @@
-"""Texts as runs of numbered words or characters, in pairs: exact, and fast to compare over a whole column."""
+"""Texts as runs of numbered words or characters, in pairs: exact, and fast to compare over a whole column.
+
+`count_grams` counts the shared n-grams of many pairs at once, by sorting numbers.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,9 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from gradebook.rubrics.check_kit.character_classes import gap_class, whitespace_class
-from gradebook.rubrics.check_kit.matching import are_few
 from gradebook.rubrics.check_kit.normalising import keep_where_blank
+from gradebook.rubrics.check_kit.regexes import gap_class
 
 Ids = NDArray[np.int64]
 BLOCK_SYMBOLS = 1 << 19  # of both sides of the pairs compared at a time
@@ -34,11 +36,11 @@ class Sequences:
         """Number of symbols of each text: (text,)."""
         return np.diff(self.edges)
 
-    def take(self, places: Ids) -> "Sequences":
+    def take(self, indices: Ids) -> "Sequences":
         """Select texts by index, in this order."""
-        lengths = self.lengths[places]
+        lengths = self.lengths[indices]
         edges = np.concatenate(([0], np.cumsum(lengths)))
-        shifts = np.repeat(self.edges[places] - edges[:-1], lengths)
+        shifts = np.repeat(self.edges[indices] - edges[:-1], lengths)
         return Sequences(self.ids[np.arange(edges[-1]) + shifts], edges)
 
 
@@ -86,21 +88,12 @@ def split_bare_words(texts: pa.Array) -> Sequences:
 
 def split_spaced(texts: pa.Array) -> Sequences:
     """Split at whitespace."""
-    if are_few(texts):
-        return _split_few(texts)
-    lists = pc.split_pattern(pc.replace_substring_regex(texts, f"[{whitespace_class(texts)}]", " "), " ")
+    lists = pc.utf8_split_whitespace(texts)  # with an empty word where whitespace ends a text
     tokens, edges = lists.flatten(), lists.offsets.to_numpy().astype(np.int64)
     is_token = pc.not_equal(tokens, "").to_numpy(zero_copy_only=False)
     tokens_before = np.concatenate(([0], np.cumsum(is_token)))
     ids = tokens.dictionary_encode().indices.to_numpy().astype(np.int64)
     return Sequences(ids[is_token], tokens_before[edges])
-
-
-def _split_few(texts: pa.Array) -> Sequences:
-    lists = [text.split() for text in texts.to_pylist()]
-    numbers: dict[str, int] = {}
-    ids = [numbers.setdefault(word, len(numbers)) for words in lists for word in words]
-    return Sequences(np.array(ids, np.int64), np.cumsum([0, *map(len, lists)]).astype(np.int64))
 
 
 def split_characters(texts: pa.Array) -> Sequences:
@@ -133,3 +126,68 @@ def _space_letters(texts: pa.Array) -> pa.Array:
         return texts
     spaced = pc.replace_substring_regex(texts.filter(is_unspaced), UNSPACED_LETTER, r" \1 ")
     return pc.replace_with_mask(texts, is_unspaced, spaced)
+
+
+Counts = NDArray[np.int64]
+LARGEST_KEY = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class GramCounts:
+    """n-grams of n = 1, 2, ... on either side of a pair, and shared ones (the minimum of both counts).
+
+    All: (n, pair).
+    """
+
+    left: Counts
+    right: Counts
+    shared: Counts
+
+
+def count_grams(pairs: SequencePairs, order: int) -> GramCounts:
+    """Count the n-grams of each pair for n from 1 to order."""
+    orders = np.arange(order)[:, None]
+    left, right = (np.maximum(lengths[None, :] - orders, 0) for lengths in pairs.lengths)
+    shared = np.zeros((order, len(pairs.lefts)), np.int64)
+    for block, lefts, rights in pairs.blocks():
+        shared[:, block] = _shared_grams(lefts, rights, left[:, block] + right[:, block])
+    return GramCounts(left, right, shared)
+
+
+def _shared_grams(lefts: Sequences, rights: Sequences, gram_counts: Counts) -> Counts:
+    """Count shared n-grams. gram_counts: (n, pair), of both sides. Returns (n, pair)."""
+    pair_numbers = np.arange(len(lefts.lengths))
+    ids, symbol_count = renumber(np.concatenate((lefts.ids, rights.ids)))
+    ends = np.concatenate(
+        (np.repeat(lefts.edges[1:], lefts.lengths), np.repeat(rights.edges[1:] + len(lefts.ids), rights.lengths))
+    )
+    positions = np.arange(len(ids))
+    grams = np.concatenate((np.repeat(pair_numbers, lefts.lengths), np.repeat(pair_numbers, rights.lengths)))
+    gram_limit = len(pair_numbers)
+    shared = np.zeros_like(gram_counts)
+    for n, counts in enumerate(gram_counts):
+        is_whole = positions + n < ends[positions]
+        positions, grams = positions[is_whole], grams[is_whole]
+        if not len(positions):
+            break
+        if gram_limit * symbol_count >= LARGEST_KEY // 2:
+            grams, gram_limit = renumber(grams)
+        # The pair is the most significant part of a gram, so sorted grams are grouped by pair.
+        grams = grams * symbol_count + ids[positions + n]
+        gram_limit *= symbol_count
+        shared[n] = _shared_by_pair(np.sort(grams * 2 + (positions >= len(lefts.ids))), counts)
+    return shared
+
+
+def _shared_by_pair(keys: Ids, counts: Counts) -> Counts:
+    """Count shared grams of each pair.
+
+    keys: (gram,), sorted; twice the gram, plus 1 on the right side. counts: (pair,), number of its keys. Returns
+    (pair,).
+    """
+    starts = np.flatnonzero(np.concatenate(([True], keys[1:] >> 1 != keys[:-1] >> 1)))
+    totals = np.diff(np.append(starts, len(keys)))
+    rights = np.add.reduceat(keys & 1, starts)
+    shared_before = np.concatenate(([0], np.cumsum(np.minimum(totals - rights, rights))))
+    edges = np.searchsorted(starts, np.concatenate(([0], np.cumsum(counts))))
+    return np.diff(shared_before[edges])

@@ -9,13 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import AfterValidator, Field
 
-from gradebook.rubrics.check_kit.bounds import BoundsSettings, judge_counts
-from gradebook.rubrics.check_kit.character_classes import is_all_ascii, whitespace_class
-from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
-from gradebook.rubrics.check_kit.columns import text_column
-from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
-from gradebook.rubrics.check_kit.matching import all_matches, place_findings
-from gradebook.rubrics.check_kit.rows import RowFinding
+from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, RowFinding, register_check
+from gradebook.rubrics.check_kit.columns import EXCERPT_CHARACTERS, cut_text, text_column
+from gradebook.rubrics.check_kit.measures import BoundsSettings, judge_counts
+from gradebook.rubrics.check_kit.regexes import all_matches, is_all_ascii, place_findings, whitespace_class
 
 # Characters other than whitespace that end a link: brackets and quotes, and the punctuation of other scripts.
 ASCII_ENDS = r"""<>"()\[\]{}|^`"""

@@ -1,23 +1,28 @@
-"""Checks of the quotations and the numbers of an output against its sources."""
+"""Checks of the quotations and the numbers of an output against its sources.
+
+Numbers are found in prose and compared by their possible meanings, as exact decimal texts: 1,234 is 1234 or, with a
+decimal comma, 1.234; .5 is 0.5; ٣ is 3; 5 million is 5000000. Signs, currencies, units and % are not part of a number.
+"""
 
 import re
-from collections.abc import Iterator, Sequence
-from functools import reduce
-from typing import Annotated, Any, Literal
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from itertools import chain
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BeforeValidator, Field
 
-from gradebook.rubrics.check_kit.bounds import Count
-from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
-from gradebook.rubrics.check_kit.columns import text_column
-from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text, evidence_where
-from gradebook.rubrics.check_kit.matching import find_likely, place_findings, without_code
-from gradebook.rubrics.check_kit.rows import RowFinding
-from gradebook.rubrics.checks.grounding.citation_marks import STYLES, has_marks, replace_marks, split_at_marks
-from gradebook.rubrics.checks.grounding.number_forms import TooManyNumbers, numbers_in, read_source_numbers
-from gradebook.rubrics.checks.privacy.pii_kinds import LETTERS
+from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, RowFinding, register_check
+from gradebook.rubrics.check_kit.columns import EXCERPT_CHARACTERS, cut_text, evidence_where, text_column
+from gradebook.rubrics.check_kit.measures import Count
+from gradebook.rubrics.check_kit.regexes import find_likely, place_findings, without_code
+from gradebook.rubrics.checks.grounding.citations import STYLES, has_marks, replace_marks, split_at_marks
+from gradebook.rubrics.checks.privacy import LETTERS
 
 SourceName = Literal["context", "prompt", "reference"]
 Sources = Annotated[tuple[SourceName, ...], Field(min_length=1)]
@@ -132,7 +137,7 @@ def quotes_in_context(shard: pa.Table, settings: QuoteSettings) -> CheckVerdicts
     is_judged = pc.and_(has_all, find_likely(texts, QUOTE_MARK))
     bodies = without_code(texts.filter(is_judged)).to_pylist()
     sources = source_texts(shard, settings.against, is_judged)
-    findings = [_judge_quotes(text, given, settings) for text, given in zip(bodies, sources, strict=True)]
+    findings = [_judge_quotes(text, row_sources, settings) for text, row_sources in zip(bodies, sources, strict=True)]
     return place_findings(
         is_judged, findings, unjudged(has_all, settings.against, not settings.require, "no quotations")
     )
@@ -142,14 +147,14 @@ def _judge_quotes(text: str, sources: Sequence[str], settings: QuoteSettings) ->
     quotations = list(dict.fromkeys(_quotations(text, settings.min_words)))
     if not quotations:
         return RowFinding(not settings.require, "no quotations")
-    parts = {quotation: _quoted_parts(quotation, settings.case_sensitive) for quotation in quotations}
-    size = len(set().union(*parts.values())) * sum(map(len, sources))
+    parts_by_quotation = {quotation: _quoted_parts(quotation, settings.case_sensitive) for quotation in quotations}
+    size = len(set().union(*parts_by_quotation.values())) * sum(map(len, sources))
     if size > MOST_COMPARED:
-        found = f"found {size} characters times parts of quotations, at most {MOST_COMPARED}"
-        return RowFinding(None, reason=f"too long to compare: {found}")
+        size_text = f"found {size} characters times parts of quotations, at most {MOST_COMPARED}"
+        return RowFinding(None, reason=f"too long to compare: {size_text}")
     folded = "\n".join(_fold(source, settings.case_sensitive) for source in sources)
     for quotation in quotations:
-        if not all(_contains_part(part, folded) for part in parts[quotation]):
+        if not all(_contains_part(part, folded) for part in parts_by_quotation[quotation]):
             return RowFinding(
                 False, f"'{cut_text(quotation, EXCERPT_CHARACTERS)}' is not in the {' or '.join(settings.against)}"
             )
@@ -166,16 +171,16 @@ def _quotations(text: str, min_words: int) -> Iterator[str]:
 
 def _quoted_parts(quotation: str, case_sensitive: bool) -> list[str]:
     """Parts of a quotation to search in a source: all of it, or the pieces around omissions."""
-    written = OMISSION.split(CHANGED_LETTER.sub(r"\1", quotation))
-    return [_fold(part, case_sensitive).rstrip(" .,;:!?") for part in written]
+    pieces = OMISSION.split(CHANGED_LETTER.sub(r"\1", quotation))
+    return [_fold(part, case_sensitive).rstrip(" .,;:!?") for part in pieces]
 
 
 def _contains_part(part: str, source: str) -> bool:
     """Whether a source contains the part as whole words."""
-    place = source.find(part)
-    while place >= 0 and (CUTS_A_WORD.match(source, place) or CUTS_A_WORD.match(source, place + len(part))):
-        place = source.find(part, place + 1)
-    return place >= 0
+    position = source.find(part)
+    while position >= 0 and (CUTS_A_WORD.match(source, position) or CUTS_A_WORD.match(source, position + len(part))):
+        position = source.find(part, position + 1)
+    return position >= 0
 
 
 def _fold(text: str, case_sensitive: bool) -> str:
@@ -213,7 +218,7 @@ def numbers_in_context(shard: pa.Table, settings: GroundedNumberSettings) -> Che
     is_judged = pc.and_(has_all, find_likely(texts, r"\p{Nd}"))
     bodies = _without_citations(without_code(texts.filter(is_judged)))
     sources = source_texts(shard, settings.against, is_judged)
-    findings = [_judge_numbers(text, given, settings) for text, given in zip(bodies, sources, strict=True)]
+    findings = [_judge_numbers(text, row_sources, settings) for text, row_sources in zip(bodies, sources, strict=True)]
     return place_findings(is_judged, findings, unjudged(has_all, settings.against, True, "no numbers"))
 
 
@@ -226,15 +231,200 @@ def _without_citations(texts: pa.Array) -> list[str]:
 
 def _judge_numbers(text: str, sources: Sequence[str], settings: GroundedNumberSettings) -> RowFinding:
     try:
-        written = numbers_in(text)
-        if not written:
+        numbers = numbers_in(text)
+        if not numbers:
             return RowFinding(True, "no numbers")
-        known = read_source_numbers([*sources, *settings.allow])
+        source_numbers = read_source_numbers([*sources, *settings.allow])
     except TooManyNumbers as error:
         return RowFinding(None, reason=f"too many numbers to compare: {error}")
-    missing = [number for number in written if not known.contains(number)]
+    missing = [number for number in numbers if not source_numbers.contains(number)]
     if not missing:
         return RowFinding(True)
-    shown = ", ".join(cut_text(number, EXCERPT_CHARACTERS // 2) for number in missing[:MOST_SHOWN_NUMBERS])
+    listed = ", ".join(cut_text(number, EXCERPT_CHARACTERS // 2) for number in missing[:MOST_SHOWN_NUMBERS])
     more = f" and {len(missing) - MOST_SHOWN_NUMBERS} more" if len(missing) > MOST_SHOWN_NUMBERS else ""
-    return RowFinding(False, f"not in the {' or '.join(settings.against)}: {shown}{more}")
+    return RowFinding(False, f"not in the {' or '.join(settings.against)}: {listed}{more}")
+
+
+MOST_NUMBERS = 100_000  # distinct ones, of an output or of its sources
+MOST_DIGITS = 300  # a longer number is compared literally
+POWERS = MappingProxyType(
+    {"k": 3, "thousand": 3, "m": 6, "mn": 6, "million": 6, "bn": 9, "b": 9, "billion": 9, "trillion": 12}
+)
+SPACES = " \u00a0\u2009\u202f"
+# Digits with single points, commas, apostrophes or thin spaces inside. Possessive, so that it never backtracks.
+NUMBER = re.compile(
+    r"(?<![A-Za-z_\d])(?:\d++(?:[.,'’_\u066b\u066c\u00a0\u2009\u202f]\d++)*+"
+    r"(?:(?: \d{3})++(?!\d)(?:[.,]\d++)?+)?+|(?<!\.)\.\d++)"
+    r"(?:[ \u00a0\u202f-]?(?i:thousand|million|billion|trillion|mn|bn|[kmb])(?![A-Za-z_\d]))?+"
+)
+DIGITS = re.compile(r"\d+")
+SCALE = re.compile(r"[A-Za-z]+\Z")
+GROUPED = re.compile(r"\d{1,3}([,.'_ ])\d{3}(?:\1\d{3})*|\d{1,2}(?:,\d{2})+,\d{3}")  # the second form is Indian
+# Only before a text: "42." alone is an answer.
+LIST_MARKER = re.compile(
+    r"(?m)^[ \t>#*+_-]*+(?:\(?\d{1,3}(?:\.\d{1,3})*[.)]|(?i:step|part|option|question|example) \d{1,3}[.:)])"
+    r"(?=[ \t]++[^\s]|[*_])"
+)
+MONTHS = MappingProxyType(
+    {
+        name: str(number)
+        for number, names in enumerate(
+            (
+                "january jan", "february feb", "march mar", "april apr", "may", "june jun", "july jul", "august aug",
+                "september sep sept", "october oct", "november nov", "december dec",
+            ),
+            start=1,
+        )
+        for name in names.split()
+    }
+)  # fmt: skip
+MONTH_NAME = rf"({'|'.join(sorted(MONTHS, key=len, reverse=True))})"
+# Only next to a number: "you may" is not the fifth month.
+MONTH = re.compile(rf"\d(?:st|nd|rd|th)?(?: of)?[ .,/-]{{1,2}}{MONTH_NAME}\b|\b{MONTH_NAME}[ .,/-]{{1,2}}\d")
+
+
+class TooManyNumbers(Exception):
+    """An output or its sources have too many numbers to compare; the message gives the count."""
+
+
+def numbers_in(text: str) -> list[str]:
+    """Distinct numbers of a text as written, in order, without list markers.
+
+    Raises `TooManyNumbers`.
+    """
+    numbers = list(dict.fromkeys(NUMBER.findall(LIST_MARKER.sub(" ", text))))
+    if len(numbers) > MOST_NUMBERS:
+        raise TooManyNumbers(f"found {len(numbers)} different ones, at most {MOST_NUMBERS}")
+    return numbers
+
+
+@dataclass(frozen=True, slots=True)
+class SourceNumbers:
+    """Possible meanings of a source's numbers.
+
+    values: complete, so 5000000 for "5 million". bare: of numbers with a scale, without it, so 5. plain: of numbers
+    without a scale.
+    """
+
+    values: set[str]
+    bare: set[str]
+    plain: set[str]
+
+    def contains(self, written: str) -> bool:
+        """Whether the source has one of a number's meanings, or each of its parts if it may be several numbers.
+
+        If only one side has a scale, the other may have it in a table header: "5 million" and 5.
+        """
+        meant = meanings_of(written)
+        unscaled = self.plain if meant.has_scale else self.bare
+        pieces = _split_numbers(written)
+        is_whole = not (self.values.isdisjoint(meant.values) and unscaled.isdisjoint(meant.bare))
+        return is_whole or (bool(pieces) and self.values.issuperset(pieces))
+
+
+def read_source_numbers(texts: Iterable[str]) -> SourceNumbers:
+    """Collect all possible meanings of the numbers in the texts. An English month next to a number adds its own number.
+
+    Raises `TooManyNumbers`.
+    """
+    values: set[str] = set()
+    bare: set[str] = set()
+    plain: set[str] = set()
+    distinct_texts = set(texts)
+    numbers = set(chain.from_iterable(map(NUMBER.findall, distinct_texts)))
+    if len(numbers) > MOST_NUMBERS:
+        raise TooManyNumbers(f"found {len(numbers)} different ones, at most {MOST_NUMBERS}")
+    for written in numbers:
+        meant, pieces = meanings_of(written), _split_numbers(written)
+        values.update(meant.values, pieces)
+        (bare if meant.has_scale else plain).update(meant.bare, pieces)
+    for text in distinct_texts:
+        values.update(MONTHS[before or after] for before, after in MONTH.findall(text.lower()))
+    return SourceNumbers(values, bare, plain)
+
+
+class Meanings(NamedTuple):
+    """Possible meanings of a number, as plain decimal texts without superfluous zeros. bare: without its scale."""
+
+    values: frozenset[str]
+    bare: frozenset[str]
+    has_scale: bool = False
+
+
+def meanings_of(written: str) -> Meanings:
+    """Possible meanings of a number: "1,234" is 1234 or 1.234."""
+    if written.isascii() and written.isdigit():
+        digits = frozenset({written.lstrip("0") or "0"})
+        return Meanings(digits, digits)
+    return (
+        Meanings(frozenset({written}), frozenset({written})) if len(written) > MOST_DIGITS else _parse_meanings(written)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _parse_meanings(written: str) -> Meanings:
+    text = _ascii_digits(written)
+    scale = SCALE.search(text)
+    bare = frozenset(map(_plain_decimal, _points(text[: scale.start()].rstrip(" -") if scale else text)))
+    if scale is None:
+        return Meanings(bare, bare)
+    return Meanings(frozenset(_plain_decimal(value, POWERS[scale[0].lower()]) for value in bare), bare, True)
+
+
+def _points(plain: str) -> set[str]:
+    """Spellings of a number with a point before the fraction and no other marks, or itself if there are none."""
+    if _is_decimal(plain):
+        # a bit more than one, or a grouped thousand
+        return {plain, plain.replace(".", "")} if GROUPED.fullmatch(plain) else {plain}
+    if grouped := GROUPED.fullmatch(plain):
+        whole = DIGITS.findall(plain)
+        is_decimal = grouped[1] == "," and len(whole) == 2
+        return {"".join(whole), ".".join(whole)} if is_decimal else {"".join(whole)}
+    head, mark, fraction = plain[: _last_mark(plain)], plain[_last_mark(plain)], plain[_last_mark(plain) + 1 :]
+    if mark in ",." and fraction.isdigit() and (head.isdigit() or GROUPED.fullmatch(head)) and mark not in head:
+        return {"".join(DIGITS.findall(head)) + "." + fraction}
+    return {plain}
+
+
+def _last_mark(plain: str) -> int:
+    return max(index for index, character in enumerate(plain) if not character.isdigit())
+
+
+def _plain_decimal(spelling: str, power: int = 0) -> str:
+    """Normalise 07.50 to 7.5 and multiply by ten to the power; other spellings are returned unchanged."""
+    whole, _, fraction = spelling.partition(".")
+    if not (whole + fraction).isdigit():
+        return spelling
+    whole, fraction = whole + fraction[:power].ljust(power, "0"), fraction[power:].rstrip("0")
+    whole = whole.lstrip("0") or "0"
+    return f"{whole}.{fraction}" if fraction else whole
+
+
+def _split_numbers(written: str) -> list[str]:
+    """Parts of a text that may be several numbers: "12 345", "1,2,3", "3.5.2025"; empty for a single number."""
+    if (
+        written.isdigit()
+        or len(written) > MOST_DIGITS
+        or SCALE.search(written)
+        or (" " not in written and all(_is_decimal(value) for value in meanings_of(written).values))
+    ):
+        return []
+    return [digits.lstrip("0") or "0" for digits in DIGITS.findall(_ascii_digits(written))]
+
+
+def _is_decimal(value: str) -> bool:
+    return value.replace(".", "", 1).isdigit()
+
+
+def _ascii_digits(written: str) -> str:
+    """Number with digits of all scripts as 0-9, Arabic marks as point and comma, and thin spaces as spaces."""
+    if written.isascii():
+        return written
+    return "".join(_ascii(character) for character in written)
+
+
+def _ascii(character: str) -> str:
+    if character in SPACES:
+        return " "
+    value = unicodedata.decimal(character, None)
+    return {"\u066b": ".", "\u066c": ",", "’": "'"}.get(character, character) if value is None else str(value)

@@ -1,4 +1,4 @@
-"""Check of a retriever: the passages that it found, beside those that are known to be relevant."""
+"""Check of a retriever: the retrieved passages against the relevant ones."""
 
 import math
 from collections.abc import Sequence, Set
@@ -77,15 +77,15 @@ def _parsed(text: str | None) -> Any:
 
 def _ids(metadata: Any, path: str) -> list[str] | None:
     """Distinct ids at a path, in order; None if the path leads to no list of ids."""
-    found = metadata
+    values = metadata
     for key in path.split("."):
-        if isinstance(found, list):
-            found = [each.get(key) if isinstance(each, dict) else None for each in found]
+        if isinstance(values, list):
+            values = [value.get(key) if isinstance(value, dict) else None for value in values]
         else:
-            found = found.get(key) if isinstance(found, dict) else None
-    if not isinstance(found, list) or not all(_is_id(each) for each in found):
+            values = values.get(key) if isinstance(values, dict) else None
+    if not isinstance(values, list) or not all(_is_id(value) for value in values):
         return None
-    return [*dict.fromkeys(map(str, found))]
+    return [*dict.fromkeys(map(str, values))]
 
 
 def _is_id(value: Any) -> bool:
@@ -93,16 +93,16 @@ def _is_id(value: Any) -> bool:
 
 
 def _measure(settings: RetrievalSettings, retrieved: Sequence[str], relevant: Set[str]) -> float:
-    found = retrieved[: settings.first]
-    ranks = [rank for rank, passage in enumerate(found, 1) if passage in relevant]  # of the relevant passages
+    counted = retrieved[: settings.first]
+    ranks = [rank for rank, passage in enumerate(counted, 1) if passage in relevant]  # of the relevant passages
     most = min(len(relevant), settings.first or len(relevant))
     match settings.measure:
         case "recall":
             return len(ranks) / len(relevant)
         case "precision":
-            return len(ranks) / len(found) if found else 0.0
+            return len(ranks) / len(counted) if counted else 0.0
         case "average_precision":
-            return sum(place / rank for place, rank in enumerate(ranks, 1)) / most
+            return sum(found_count / rank for found_count, rank in enumerate(ranks, 1)) / most
         case "reciprocal_rank":
             return 1 / ranks[0] if ranks else 0.0
         case "ndcg":

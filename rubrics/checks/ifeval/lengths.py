@@ -5,10 +5,9 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from gradebook.rubrics.check_kit.bounds import Count
-from gradebook.rubrics.check_kit.check import CheckSettings, Example
-from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
-from gradebook.rubrics.check_kit.rows import RowFinding
+from gradebook.rubrics.check_kit.check import CheckSettings, Example, RowFinding
+from gradebook.rubrics.check_kit.columns import EXCERPT_CHARACTERS, cut_text
+from gradebook.rubrics.check_kit.measures import Count
 from gradebook.rubrics.checks.ifeval.instruction import (
     FOLLOWED,
     Relation,
@@ -234,8 +233,8 @@ def nth_paragraph_first_word(text: str, settings: FirstWordSettings) -> RowFindi
     word = _first_word(paragraphs[settings.nth_paragraph - 1])
     if word == settings.first_word.lower():
         return FOLLOWED
-    shown = cut_text(word, EXCERPT_CHARACTERS)
-    return RowFinding(False, f"paragraph {settings.nth_paragraph} starts with {shown!r}, not {settings.first_word!r}")
+    excerpt = cut_text(word, EXCERPT_CHARACTERS)
+    return RowFinding(False, f"paragraph {settings.nth_paragraph} starts with {excerpt!r}, not {settings.first_word!r}")
 
 
 def _first_word(paragraph: str) -> str:

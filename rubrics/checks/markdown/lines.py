@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from gradebook.rubrics.check_kit.columns import Mask, to_mask
 from gradebook.rubrics.check_kit.regexes import WHITESPACE
 
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 # A line has no backtick after a fence of backticks: "```x```" is inline code.
 FENCE = r"^[ \t>]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)?(?:`{3,}[^`]*|~{3,}.*)$"
-FENCE_PARTS = r"^(?P<quote>[ \t>]*)(?P<mark>(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)?)(?P<fence>`{3,}|~{3,})(?P<words>.*)$"
+FENCE_PARTS = r"^(?P<quote>[ \t>]*)(?P<mark>(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)?)(?P<fence>`{3,}|~{3,})(?P<info>.*)$"
 MOST_FURTHER_IN = 3
 NOT_BLANK = rf"[^{WHITESPACE}]"
 
@@ -28,15 +28,15 @@ NOT_BLANK = rf"[^{WHITESPACE}]"
 class CodeBlocks:
     """Fenced code of a shard, in order. All: (block,).
 
-    rows: the output. firsts: line of the opening fence. lasts: line of the closing fence, or the output's last. words:
-    text after the opening fence.
+    rows: the output. firsts: line of the opening fence. lasts: line of the closing fence, or the output's last.
+    info_strings: text after the opening fence.
     """
 
-    rows: Places
-    firsts: Places
-    lasts: Places
+    rows: Indices
+    firsts: Indices
+    lasts: Indices
     is_closed: Mask
-    words: pa.Array
+    info_strings: pa.Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class MarkdownLines:
     """
 
     texts: pa.Array
-    rows: Places
-    starts: Places
+    rows: Indices
+    starts: Indices
     blocks: CodeBlocks
     is_code: Mask
 
@@ -59,20 +59,20 @@ class MarkdownLines:
 
     def count(self, is_counted: Mask) -> pa.Int64Array:
         """Number of marked lines of each output: (output,)."""
-        return count_places(self.rows[is_counted], len(self.starts) - 1)
+        return count_by_row(self.rows[is_counted], len(self.starts) - 1)
 
 
 def split_markdown(texts: pa.Array) -> MarkdownLines:
     """Split the outputs into lines and find their fenced code. texts: (output,), string or large_string."""
-    listed = pc.split_pattern(texts, "\n")
-    starts = listed.offsets.to_numpy().astype(np.int64)
+    line_lists = pc.split_pattern(texts, "\n")
+    starts = line_lists.offsets.to_numpy().astype(np.int64)
     rows = np.repeat(np.arange(len(texts)), np.diff(starts))
-    lines = listed.flatten()
+    lines = line_lists.flatten()
     blocks = _find_blocks(lines, rows, starts)
     return MarkdownLines(lines, rows, starts, blocks, spread_ranges(blocks.firsts, blocks.lasts + 1, len(lines)))
 
 
-def spread_ranges(firsts: Places, stops: Places, line_count: int) -> Mask:
+def spread_ranges(firsts: Indices, stops: Indices, line_count: int) -> Mask:
     """Mark the lines of non-overlapping ranges: (line,). firsts, stops: (range,); a stop is after the last line."""
     turns = np.zeros(line_count + 1, np.int8)
     turns[firsts] = 1
@@ -86,57 +86,57 @@ def match_mask(texts: pa.Array, pattern: str) -> Mask:
     return to_mask(pc.match_substring_regex(texts, pattern))
 
 
-def count_places(rows: Places, row_count: int) -> pa.Int64Array:
+def count_by_row(rows: Indices, row_count: int) -> pa.Int64Array:
     """Number of occurrences of each output: (output,)."""
     return pa.array(np.bincount(rows, minlength=row_count).astype(np.int64))
 
 
-def mark_rows(rows: Places, row_count: int) -> Mask:
+def mark_rows(rows: Indices, row_count: int) -> Mask:
     """Whether each output occurs: (output,)."""
     is_marked = np.zeros(row_count, np.bool_)
     is_marked[rows] = True
     return is_marked
 
 
-def _find_blocks(lines: pa.Array, rows: Places, starts: Places) -> CodeBlocks:
-    places = np.flatnonzero(match_mask(lines, FENCE))
-    if not len(places):
-        nowhere = places.astype(np.int64)
-        return CodeBlocks(nowhere, nowhere, nowhere, nowhere > 0, pa.nulls(0, pa.string()))
-    fences = pc.extract_regex(lines.take(pa.array(places)), FENCE_PARTS)
-    pairs = np.array(_pair_fences(fences, rows[places]), np.int64).reshape(-1, 2)
+def _find_blocks(lines: pa.Array, rows: Indices, starts: Indices) -> CodeBlocks:
+    fence_lines = np.flatnonzero(match_mask(lines, FENCE))
+    if not len(fence_lines):
+        no_lines = fence_lines.astype(np.int64)
+        return CodeBlocks(no_lines, no_lines, no_lines, no_lines > 0, pa.nulls(0, pa.string()))
+    fences = pc.extract_regex(lines.take(pa.array(fence_lines)), FENCE_PARTS)
+    pairs = np.array(_pair_fences(fences, rows[fence_lines]), np.int64).reshape(-1, 2)
     opened, closed = pairs[:, 0], pairs[:, 1]
     is_closed = closed >= 0
-    firsts = places[opened]
+    firsts = fence_lines[opened]
     block_rows = rows[firsts]
     lasts = starts[block_rows + 1] - 1
-    lasts[is_closed] = places[closed[is_closed]]
-    words = pc.utf8_trim_whitespace(pc.struct_field(fences, "words")).take(pa.array(opened))
-    return CodeBlocks(block_rows, firsts, lasts, is_closed, words)
+    lasts[is_closed] = fence_lines[closed[is_closed]]
+    info_strings = pc.utf8_trim_whitespace(pc.struct_field(fences, "info")).take(pa.array(opened))
+    return CodeBlocks(block_rows, firsts, lasts, is_closed, info_strings)
 
 
-def _pair_fences(fences: pa.StructArray, rows: Places) -> list[tuple[int, int]]:
+def _pair_fences(fences: pa.StructArray, rows: Indices) -> list[tuple[int, int]]:
     """Pair each opening fence with its closing one, by index; -1 if it is not closed.
 
     fences: (fence,), the groups of `FENCE_PARTS`. rows: (fence,).
     """
-    quote, mark, fence, words = (pc.struct_field(fences, name) for name in ("quote", "mark", "fence", "words"))
+    quote, mark, fence, info = (pc.struct_field(fences, name) for name in ("quote", "mark", "fence", "info"))
     indents = (pc.binary_length(quote).to_numpy() + pc.binary_length(mark).to_numpy()).tolist()
-    is_bare = to_mask(pc.and_(pc.equal(mark, ""), pc.equal(pc.utf8_trim_whitespace(words), ""))).tolist()
+    is_bare = to_mask(pc.and_(pc.equal(mark, ""), pc.equal(pc.utf8_trim_whitespace(info), ""))).tolist()
     widths = pc.binary_length(fence).to_pylist()
     signs = pc.utf8_slice_codeunits(fence, 0, 1).to_pylist()
     pairs: list[tuple[int, int]] = []
     open_at, open_row = -1, -1
-    for place, row in enumerate(rows.tolist()):
+    for index, row in enumerate(rows.tolist()):
         if row != open_row:
-            open_at, open_row = place, row
-            pairs.append((place, -1))
+            open_at, open_row = index, row
+            pairs.append((index, -1))
         elif (
-            is_bare[place]
-            and signs[place] == signs[open_at]
-            and widths[place] >= widths[open_at]
-            and indents[place] <= indents[open_at] + MOST_FURTHER_IN
+            is_bare[index]
+            and signs[index] == signs[open_at]
+            and widths[index] >= widths[open_at]
+            and indents[index] <= indents[open_at] + MOST_FURTHER_IN
         ):
-            pairs[-1] = (open_at, place)
+            pairs[-1] = (open_at, index)
             open_row = -1
     return pairs

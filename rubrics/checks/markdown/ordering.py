@@ -9,20 +9,27 @@ import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
 from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
-from gradebook.rubrics.check_kit.columns import Mask, text_column, to_mask
-from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
-from gradebook.rubrics.check_kit.folding import Fold, fold_texts
+from gradebook.rubrics.check_kit.columns import (
+    EXCERPT_CHARACTERS,
+    Mask,
+    cut_texts,
+    evidence_where,
+    join_texts,
+    text_column,
+    to_mask,
+)
+from gradebook.rubrics.check_kit.normalising import Fold, fold_texts
 from gradebook.rubrics.check_kit.regexes import WHITESPACE
+from gradebook.rubrics.checks.markdown.elements import MARKS, find_items
 from gradebook.rubrics.checks.markdown.lines import (
     NOT_BLANK,
+    Indices,
     MarkdownLines,
-    Places,
     mark_rows,
     match_mask,
     split_markdown,
 )
-from gradebook.rubrics.checks.markdown.list_items import MARKS, find_items
-from gradebook.rubrics.checks.markdown.table_cells import Cells, find_columns, find_tables, read_cells, split_cells
+from gradebook.rubrics.checks.markdown.tables import Cells, find_columns, find_tables, read_cells, split_cells
 
 EMPHASIS = rf"[*`]|^[{WHITESPACE}_]+|[{WHITESPACE}_]+$"
 # A sign counts only at the start or after whitespace, a bracket or a currency: "A-5" and "3-5" are 5 and 3.
@@ -50,8 +57,8 @@ def number_keys(values: pa.Array) -> pa.DoubleArray:
 
     A comma that does not separate thousands ends a number: "12,34" gives 12.
     """
-    parts = pc.extract_regex(values, NUMBER)
-    sign, whole, rest = (pc.struct_field(parts, name) for name in ("sign", "whole", "rest"))
+    groups = pc.extract_regex(values, NUMBER)
+    sign, whole, rest = (pc.struct_field(groups, name) for name in ("sign", "whole", "rest"))
     full = pc.binary_join_element_wise(pc.replace_substring(whole, ",", ""), rest, pa.scalar("", rest.type))
     first = pc.replace_substring_regex(whole, ",.*", "")
     size = pc.if_else(pc.match_substring_regex(whole, NOT_THOUSANDS), first, full)
@@ -64,8 +71,8 @@ def number_keys(values: pa.Array) -> pa.DoubleArray:
 
 def date_keys(values: pa.Array) -> pa.Array:
     """First ISO date in each value with its time, as sortable text; null if there is none: (value,)."""
-    parts = pc.extract_regex(values, DATE)
-    day, time = (pc.struct_field(parts, name) for name in ("day", "time"))
+    groups = pc.extract_regex(values, DATE)
+    day, time = (pc.struct_field(groups, name) for name in ("day", "time"))
     return pc.binary_join_element_wise(day, time, pa.scalar(" ", day.type))
 
 
@@ -84,8 +91,8 @@ class SortedValues:
     """
 
     texts: pa.Array
-    rows: Places
-    groups: Places
+    rows: Indices
+    groups: Indices
     reasons: pa.StringArray
 
 
@@ -101,14 +108,14 @@ def line_values(lines: MarkdownLines) -> SortedValues:
 
 def list_values(lines: MarkdownLines) -> SortedValues:
     """Items of each list, without nested ones."""
-    places = np.flatnonzero(find_items(lines))
-    items = lines.texts.take(pa.array(places))
-    groups = _group_items(lines, places, items)
+    item_lines = np.flatnonzero(find_items(lines))
+    items = lines.texts.take(pa.array(item_lines))
+    groups = _group_items(lines, item_lines, items)
     indents = pc.binary_length(pc.struct_field(pc.extract_regex(items, INDENT), "indent")).to_numpy()
     _, firsts = np.unique(groups, return_index=True)
     is_top = indents < indents[firsts][groups] + WITHIN_ITEM
     texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(items.filter(pa.array(is_top)), ITEM_START, ""))
-    rows = lines.rows[places[is_top]]
+    rows = lines.rows[item_lines[is_top]]
     return SortedValues(texts, rows, groups[is_top], _reasons(lines, rows, "no list found"))
 
 
@@ -129,30 +136,30 @@ def table_values(lines: MarkdownLines, column: str | int, *, is_case_sensitive: 
     return SortedValues(texts, rows, groups, pc.coalesce(nothing, _reasons(lines, rows, "no rows found")))
 
 
-def _group_items(lines: MarkdownLines, places: Places, items: pa.Array) -> Places:
-    """Index of the list that each item belongs to, from 0: (item,). places: (item,), its line."""
+def _group_items(lines: MarkdownLines, item_lines: Indices, items: pa.Array) -> Indices:
+    """Index of the list that each item belongs to, from 0: (item,). item_lines: (item,)."""
     is_between = match_mask(lines.texts, r"^[^ \t\r]") & ~lines.is_code
-    is_between[places] = False
-    before = np.cumsum(is_between)[places]  # number of lines of other text above
-    rows = lines.rows[places]
+    is_between[item_lines] = False
+    before = np.cumsum(is_between)[item_lines]  # number of lines of other text above
+    rows = lines.rows[item_lines]
     is_other_row = rows[1:] != rows[:-1]
     is_new = is_other_row | ((before[1:] != before[:-1]) & ~match_mask(items, CONTINUED_NUMBER)[1:])
-    return np.concatenate([np.zeros(min(len(places), 1), np.int64), np.cumsum(is_new)])
+    return np.concatenate([np.zeros(min(len(item_lines), 1), np.int64), np.cumsum(is_new)])
 
 
-def _locate_columns(headers: Cells, column: str | int, is_case_sensitive: bool) -> Places:
+def _locate_columns(headers: Cells, column: str | int, is_case_sensitive: bool) -> Indices:
     if isinstance(column, str):
         return find_columns(headers, column, is_case_sensitive=is_case_sensitive)
     return np.where(headers.counts >= column, column - 1, -1)
 
 
-def _pick_cells(cells: Cells, columns: Places) -> pa.Array:
+def _pick_cells(cells: Cells, columns: Indices) -> pa.Array:
     """Cell of each line in its column, empty if the line is too short. columns: (line,). Returns (line,)."""
-    places = np.where(columns < cells.counts, cells.starts[:-1] + columns, -1)
-    return pc.fill_null(read_cells(cells.texts.take(pa.array(places, mask=places < 0))), "")
+    cell_indices = np.where(columns < cells.counts, cells.starts[:-1] + columns, -1)
+    return pc.fill_null(read_cells(cells.texts.take(pa.array(cell_indices, mask=cell_indices < 0))), "")
 
 
-def _reasons(lines: MarkdownLines, rows: Places, reason: str) -> pa.StringArray:
+def _reasons(lines: MarkdownLines, rows: Indices, reason: str) -> pa.StringArray:
     """Put the reason on each output that is not among the rows: (output,)."""
     return evidence_where(pa.array(~mark_rows(rows, len(lines.starts) - 1)), reason)
 
@@ -249,32 +256,34 @@ def _read_keys(values: pa.Array, settings: SortSettings) -> pa.Array:
 
 def _are_misplaced(keys: pa.Array, settings: SortSettings) -> Mask:
     """Whether each key and the next one are out of order: (key - 1,)."""
-    here, following = keys.slice(0, max(len(keys) - 1, 0)), keys.slice(1)
-    low, high = (here, following) if settings.order == "ascending" else (following, here)
+    current, following = keys.slice(0, max(len(keys) - 1, 0)), keys.slice(1)
+    low, high = (current, following) if settings.order == "ascending" else (following, current)
     compare = pc.greater_equal if settings.is_strict else pc.greater
     return to_mask(pc.fill_null(compare(low, high), False))
 
 
 def _describe_pairs(values: SortedValues, is_wrong: Mask, settings: SortSettings, is_failed: Mask) -> pa.StringArray:
     """Describe the first misplaced pair of each failed output: (output,)."""
-    places = _first_places(values.rows, is_wrong)
-    numbers = places - np.searchsorted(values.groups, values.groups[places]) + 1
-    here, following = (cut_texts(values.texts.take(pa.array(places + step)), EXCERPT_CHARACTERS) for step in (0, 1))
+    first_indices = _first_indices(values.rows, is_wrong)
+    numbers = first_indices - np.searchsorted(values.groups, values.groups[first_indices]) + 1
+    current, following = (
+        cut_texts(values.texts.take(pa.array(first_indices + step)), EXCERPT_CHARACTERS) for step in (0, 1)
+    )
     order = f"{'strictly ' if settings.is_strict else ''}{settings.order}"
-    unit, shown = f"{UNITS[settings.source]} ", pa.array(numbers).cast(pa.string())
-    text = join_texts(unit, shown, " '", here, "' stands before '", following, f"', expected {order} order")
+    unit, number_texts = f"{UNITS[settings.source]} ", pa.array(numbers).cast(pa.string())
+    text = join_texts(unit, number_texts, " '", current, "' stands before '", following, f"', expected {order} order")
     return evidence_where(pa.array(is_failed), text)
 
 
 def _describe_unread(values: SortedValues, is_unread: Mask, settings: SortSettings, row_count: int) -> pa.StringArray:
     """Describe the first unreadable value of each output: (output,)."""
-    places = _first_places(values.rows, is_unread)
-    shown = cut_texts(values.texts.take(pa.array(places)), EXCERPT_CHARACTERS)
-    is_named = pa.array(mark_rows(values.rows[places], row_count))
-    return evidence_where(is_named, join_texts("found '", shown, f"', expected {EXPECTED[settings.as_]}"))
+    first_indices = _first_indices(values.rows, is_unread)
+    excerpts = cut_texts(values.texts.take(pa.array(first_indices)), EXCERPT_CHARACTERS)
+    is_named = pa.array(mark_rows(values.rows[first_indices], row_count))
+    return evidence_where(is_named, join_texts("found '", excerpts, f"', expected {EXPECTED[settings.as_]}"))
 
 
-def _first_places(rows: Places, mask: Mask) -> Places:
+def _first_indices(rows: Indices, mask: Mask) -> Indices:
     """First marked value of each output that has one. rows, mask: (value,)."""
-    places = np.flatnonzero(mask)
-    return places[np.unique(rows[places], return_index=True)[1]]
+    indices = np.flatnonzero(mask)
+    return indices[np.unique(rows[indices], return_index=True)[1]]

@@ -1,5 +1,6 @@
-"""Check of tables."""
+"""Markdown tables: their location, their cells, and the check of tables."""
 
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -7,13 +8,122 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import model_validator
 
-from gradebook.rubrics.check_kit.bounds import Count
 from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
-from gradebook.rubrics.check_kit.columns import Mask, text_column, to_mask
-from gradebook.rubrics.check_kit.evidence import evidence_where, join_texts
-from gradebook.rubrics.checks.keywords.keywords import Words
-from gradebook.rubrics.checks.markdown.lines import Places, mark_rows, split_markdown
-from gradebook.rubrics.checks.markdown.table_cells import Cells, Tables, find_columns, find_tables, split_cells
+from gradebook.rubrics.check_kit.columns import Mask, evidence_where, join_texts, text_column, to_mask
+from gradebook.rubrics.check_kit.measures import Count
+from gradebook.rubrics.checks.keywords import Words
+from gradebook.rubrics.checks.markdown.lines import (
+    NOT_BLANK,
+    Indices,
+    MarkdownLines,
+    mark_rows,
+    match_mask,
+    split_markdown,
+)
+
+DELIMITERS = r"^[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t\r]*$"
+# Heading, quote, list mark, or break of dashes, asterisks or underscores: a table ends above it.
+BLOCK_START = (
+    r"^[ \t]*(?:#{1,6}(?:[ \t\r]|$)|>|(?:[-*+]|[0-9]{1,9}[.)])(?:[ \t\r]|$)"
+    r"|(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})\r?$)"
+)
+ESCAPED = r"\|"
+STAND_IN = "\x00"  # replaces an escaped pipe while a row is split
+EDGE_MARKS = "*_` "
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Tables of a shard, in order. All: (table,).
+
+    rows: the output. headers: line of the header. stops: after the line of the last row.
+    """
+
+    rows: Indices
+    headers: Indices
+    stops: Indices
+
+    @property
+    def row_counts(self) -> Indices:
+        """Number of rows below the header: (table,)."""
+        return self.stops - self.headers - 2
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Raw cells of some lines, for `read_cells`. texts: (cell,). starts: (line + 1,), first cell of each line."""
+
+    texts: pa.Array
+    starts: Indices
+
+    @property
+    def counts(self) -> Indices:
+        """Number of cells of each line: (line,)."""
+        return np.diff(self.starts)
+
+    @property
+    def lines(self) -> Indices:
+        """Line of each cell, by index: (cell,)."""
+        return np.repeat(np.arange(len(self.starts) - 1), self.counts)
+
+
+def find_tables(lines: MarkdownLines) -> Tables:
+    """Find tables as defined by GitHub's Markdown.
+
+    A table is a line directly above a delimiter line of dashes and pipes (at least one of each) with as many cells,
+    followed by all lines until a blank one or the start of another block.
+    """
+    delimiters = np.flatnonzero(_are_delimiters(lines))
+    headers = delimiters - 1
+    breaks = _find_breaks(lines) if len(delimiters) else np.zeros(0, np.int64)
+    is_header = (headers >= 0) & (lines.rows[headers] == lines.rows[delimiters]) & ~np.isin(headers, breaks)
+    headers = headers[is_header]
+    texts, below = (lines.texts.take(pa.array(line_indices)) for line_indices in (headers, headers + 1))
+    headers = headers[split_cells(texts).counts == split_cells(below).counts]
+    stops = np.append(breaks, len(lines.texts))[np.searchsorted(breaks, headers)]
+    stops = np.minimum(stops, lines.starts[lines.rows[headers] + 1])
+    # in a block with several possible headers, the first one counts
+    stops, firsts = np.unique(stops, return_index=True)
+    return Tables(lines.rows[headers[firsts]], headers[firsts], stops)
+
+
+def split_cells(lines: pa.Array) -> Cells:
+    """Split table rows at their pipes; "\\|" is a pipe within a cell. lines: (line,)."""
+    masked = pc.utf8_trim_whitespace(pc.replace_substring(lines, ESCAPED, STAND_IN))
+    headless = pc.if_else(pc.starts_with(masked, "|"), pc.utf8_slice_codeunits(masked, 1), masked)
+    inner = pc.if_else(pc.ends_with(headless, "|"), pc.utf8_slice_codeunits(headless, 0, -1), headless)
+    cell_lists = pc.split_pattern(inner, "|")
+    return Cells(cell_lists.flatten(), cell_lists.offsets.to_numpy().astype(np.int64))
+
+
+def find_columns(headers: Cells, name: str, *, is_case_sensitive: bool) -> Indices:
+    """Index of the named column in each header, -1 if it has none: (header,)."""
+    texts, wanted = read_cells(headers.texts), read_cells(pa.array([name]))
+    if not is_case_sensitive:
+        texts, wanted = (pc.utf8_lower(pc.utf8_upper(values)) for values in (texts, wanted))
+    cells = np.flatnonzero(to_mask(pc.equal(texts, wanted[0])))[::-1]  # reversed, so that the first of several wins
+    column_indices = np.full(len(headers.starts) - 1, -1, np.int64)
+    owners = headers.lines[cells]
+    column_indices[owners] = cells - headers.starts[owners]
+    return column_indices
+
+
+def read_cells(texts: pa.Array) -> pa.Array:
+    """Text of the cells, without whitespace and emphasis at the edges: (cell,)."""
+    restored = pc.replace_substring(texts, STAND_IN, "|")
+    return pc.utf8_trim(pc.utf8_trim_whitespace(restored), EDGE_MARKS)
+
+
+def _find_breaks(lines: MarkdownLines) -> Indices:
+    """Lines that end a table: (break,)."""
+    is_break = ~match_mask(lines.texts, NOT_BLANK) | lines.is_code
+    is_break |= match_mask(lines.texts, BLOCK_START) & ~_are_delimiters(lines)
+    return np.flatnonzero(is_break)
+
+
+def _are_delimiters(lines: MarkdownLines) -> Mask:
+    return lines.matches(DELIMITERS) & lines.matches(r"\|")
+
 
 PRICES = "| Item | Price |\n|---|---:|\n| Tea | 2 |\n| Cake | 3 |"
 
@@ -69,8 +179,8 @@ def has_table(shard: pa.Table, settings: TableSettings) -> CheckVerdicts:
     faults = _find_faults(tables, split_cells(lines.texts.take(pa.array(tables.headers))), settings)
     has_fitting = mark_rows(tables.rows[to_mask(faults.is_null())], len(texts))
     _, firsts = np.unique(tables.rows, return_index=True)
-    shown = join_texts("the first table: ", pc.fill_null(faults.take(pa.array(firsts)), ""))
-    evidence = evidence_where(pa.array(mark_rows(tables.rows, len(texts))), shown)
+    messages = join_texts("the first table: ", pc.fill_null(faults.take(pa.array(firsts)), ""))
+    evidence = evidence_where(pa.array(mark_rows(tables.rows, len(texts))), messages)
     evidence = pc.if_else(pa.array(has_fitting), pa.scalar(None, pa.string()), pc.fill_null(evidence, "found no table"))
     return CheckVerdicts(pa.array(has_fitting), evidence)
 
@@ -93,7 +203,7 @@ def _find_faults(tables: Tables, headers: Cells, settings: TableSettings) -> pa.
     return faults
 
 
-def _name_counts(counts: Places, is_missed: Mask, unit: str, limit: str) -> pa.StringArray:
+def _name_counts(counts: Indices, is_missed: Mask, unit: str, limit: str) -> pa.StringArray:
     missed = pa.array(counts[is_missed])
     units = pc.if_else(pc.equal(missed, 1), f" {unit}", f" {unit}s")
     return evidence_where(pa.array(is_missed), join_texts(missed.cast(pa.string()), units, limit))

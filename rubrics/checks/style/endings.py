@@ -6,13 +6,17 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
-from gradebook.rubrics.check_kit.columns import text_column
-from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS
+from gradebook.rubrics.check_kit.check import (
+    CheckSettings,
+    CheckVerdicts,
+    Example,
+    RowFinding,
+    gather_rows,
+    register_check,
+)
+from gradebook.rubrics.check_kit.columns import EXCERPT_CHARACTERS, text_column
 from gradebook.rubrics.check_kit.regexes import WHITESPACE
-from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
-from gradebook.rubrics.checks.style.phrases import read_phrases
-from gradebook.rubrics.checks.style.spaced_words import UNSPACED
+from gradebook.rubrics.checks.style.phrases import UNSPACED, read_phrases
 
 MARKS = ".!?…。！？।॥؟۔؛։።"  # noqa: RUF001
 CLOSERS = "\"'”’»›」』)]}）】*_`~|>$"  # noqa: RUF001

@@ -1,19 +1,70 @@
-"""Word-by-word phrase search: shipped phrase lists, and a search in linear time."""
+"""Word-by-word phrase search: shipped phrase lists, and a search in linear time over columns of words."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 from itertools import islice, product
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from gradebook.rubrics.check_kit.check import CheckSettings
-from gradebook.rubrics.checks.style.spaced_words import UNSPACED
+
+Numbers = NDArray[np.int64]
+
+# Thai to Lao, Burmese, Khmer, kana, Han and its extensions: scripts without spaces between words.
+UNSPACED = (
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+BLOCK_BYTES = 1 << 21
+
+
+class WordColumn(NamedTuple):
+    """Words of a column of texts, one text after another.
+
+    ids: (word,), index into the vocabulary. rows: (word,), text of each word, ascending. vocabulary: (distinct word,).
+    """
+
+    ids: Numbers
+    rows: Numbers
+    vocabulary: pa.Array
+
+
+def split_words(texts: pa.Array) -> WordColumn:
+    """Split texts at whitespace. texts: (text,), string or large_string, without nulls."""
+    words = pc.utf8_split_whitespace(texts)
+    encoded = words.flatten().dictionary_encode()
+    ids = encoded.indices.to_numpy().astype(np.int64)
+    rows = np.repeat(np.arange(len(texts)), pc.list_value_length(words).to_numpy())
+    # whitespace at an end of a text gives an empty word
+    return without_empty(WordColumn(ids, rows, encoded.dictionary))
+
+
+def without_empty(words: WordColumn) -> WordColumn:
+    """Drop empty words."""
+    is_word = (pc.binary_length(words.vocabulary).to_numpy() > 0)[words.ids]
+    return WordColumn(words.ids[is_word], words.rows[is_word], words.vocabulary)
+
+
+def text_blocks(texts: pa.Array) -> Iterator[pa.Array]:
+    """Slice the column into blocks of about `BLOCK_BYTES`, at least one text each, to bound memory."""
+    if texts.nbytes <= BLOCK_BYTES:
+        yield texts
+        return
+    ends = np.cumsum(pc.binary_length(texts).to_numpy(), dtype=np.int64)
+    first = 0
+    while first < len(texts):
+        before = ends[first - 1] if first else 0
+        last = max(int(np.searchsorted(ends, before + BLOCK_BYTES, side="right")), first + 1)
+        yield texts.slice(first, last - first)
+        first = last
+
 
 # Marks that belong to the letter before them and are not in \w: Latin, Hebrew, Arabic, and of India and Sri Lanka.
 COMBINING = "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
@@ -88,47 +139,50 @@ class PhraseBook:
 
     def find(self, text: str) -> tuple[str, ...]:
         """Distinct phrases in a text, in order; of overlapping phrases, the one that begins first."""
-        return tuple(self._places(_fold(text)))
+        return tuple(self._spans(_fold(text)))
 
     def quote(self, text: str) -> tuple[str, ...]:
         """Phrases that `find` finds, quoted as the text writes them."""
         folded = _fold(text)
-        found = self._places(folded)
-        if len(folded) != len(text):  # some letter has a lower case of two characters, so places differ from the text's
-            return tuple(found)
-        last_place = max((place for span in found.values() if span for place in span), default=0)
-        edges = [match.span() for match in islice(TOKEN.finditer(folded), last_place)]
+        spans = self._spans(folded)
+        # Some letter has a lower case of two characters, so positions differ from the text's.
+        if len(folded) != len(text):
+            return tuple(spans)
+        last_index = max((index for span in spans.values() if span for index in span), default=0)
+        edges = [match.span() for match in islice(TOKEN.finditer(folded), last_index)]
         quoted = []
-        for phrase, span in found.items():
+        for phrase, span in spans.items():
             start = edges[span[0]][0] if span else folded.index(phrase)
             stop = edges[min(span[1], len(edges)) - 1][1] if span else start + len(phrase)
             quoted.append(text[start:stop].rstrip(" ,.!;"))
         return tuple(quoted)
 
-    def _places(self, folded: str) -> dict[str, tuple[int, int] | None]:
+    def _spans(self, folded: str) -> dict[str, tuple[int, int] | None]:
         """Phrases in a folded text, each with the index of its first word and of the one after it; None if it has no
         words.
         """
-        found: dict[str, tuple[int, int] | None] = dict.fromkeys(each for each in self._anywhere if each in folded)
+        spans: dict[str, tuple[int, int] | None] = dict.fromkeys(
+            phrase for phrase in self._anywhere if phrase in folded
+        )
         tokens = [*TOKEN.findall(folded), "."]
         starts = self._root.following
         if starts.keys().isdisjoint(tokens):
-            return found
+            return spans
         free_from = 0
-        for place in [place for place, token in enumerate(tokens) if token in starts]:
-            node, end = self._longest(tokens, place)
-            if node.phrase is None or place < free_from:
+        for index in [index for index, token in enumerate(tokens) if token in starts]:
+            node, end = self._longest(tokens, index)
+            if node.phrase is None or index < free_from:
                 continue
             free_from = end
             if not node.is_excepted:
-                found.setdefault(node.phrase, (place, end))
-        return found
+                spans.setdefault(node.phrase, (index, end))
+        return spans
 
-    def _longest(self, tokens: list[str], place: int) -> tuple[_Node, int]:
-        """Longest phrase that begins at a place, and the place after it; a node without a phrase if there is none."""
+    def _longest(self, tokens: list[str], start: int) -> tuple[_Node, int]:
+        """Longest phrase that begins at a token, and the index after it; a node without a phrase if there is none."""
         node = longest = self._root
-        end = place
-        for after, token in enumerate(tokens[place : place + self._most_tokens], place + 1):
+        end = start
+        for after, token in enumerate(tokens[start : start + self._most_tokens], start + 1):
             following = node.following.get(token)
             if following is None:
                 break
@@ -171,11 +225,11 @@ def _fold(text: str) -> str:
 
 def _prefilter(words: list[str | None]) -> str | None:
     """Pattern that matches every text with a phrase, if each phrase has one of the words. None if a phrase has none."""
-    known = sorted({word for word in words if word})
-    if not known or None in words:
+    distinct = sorted({word for word in words if word})
+    if not distinct or None in words:
         return None
-    parts = [word if len(word) > 3 else rf"(?:\b|_){word}(?:\b|_)" for word in known]
-    return f"(?i)(?:{'|'.join(parts)})"
+    patterns = [word if len(word) > 3 else rf"(?:\b|_){word}(?:\b|_)" for word in distinct]
+    return f"(?i)(?:{'|'.join(patterns)})"
 
 
 def find_phrases(texts: pa.Array, book: PhraseBook, *, is_quoted: bool = False) -> list[tuple[str, ...]]:
@@ -184,11 +238,11 @@ def find_phrases(texts: pa.Array, book: PhraseBook, *, is_quoted: bool = False) 
     if book.prefilter is None or len(texts) < LEAST_ROWS_TO_PREFILTER:
         return [find(text) for text in texts.to_pylist()]
     is_likely = pc.match_substring_regex(texts, book.prefilter)
-    found: list[tuple[str, ...]] = [()] * len(texts)
-    places = pc.indices_nonzero(is_likely).to_pylist()
-    for place, text in zip(places, texts.filter(is_likely).to_pylist(), strict=True):
-        found[place] = find(text)
-    return found
+    phrases_by_text: list[tuple[str, ...]] = [()] * len(texts)
+    likely_rows = pc.indices_nonzero(is_likely).to_pylist()
+    for row, text in zip(likely_rows, texts.filter(is_likely).to_pylist(), strict=True):
+        phrases_by_text[row] = find(text)
+    return phrases_by_text
 
 
 @lru_cache(maxsize=32)
@@ -200,6 +254,6 @@ def read_phrases(name: str) -> tuple[str, ...]:
 
 
 def _expand(line: str) -> list[str]:
-    parts = CHOICE.split(line)  # every second part is the inside of a pair of brackets
-    choices = [part.split("|") if place % 2 else [part] for place, part in enumerate(parts)]
+    pieces = CHOICE.split(line)  # every second part is the inside of a pair of brackets
+    choices = [piece.split("|") if index % 2 else [piece] for index, piece in enumerate(pieces)]
     return [" ".join("".join(chosen).split()) for chosen in product(*choices)]

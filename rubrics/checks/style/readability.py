@@ -12,11 +12,10 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
-from gradebook.rubrics.check_kit.columns import Mask, text_column
-from gradebook.rubrics.check_kit.evidence import evidence_where
+from gradebook.rubrics.check_kit.columns import Mask, evidence_where, text_column
 from gradebook.rubrics.check_kit.measures import MeasureSettings, judge_measures
-from gradebook.rubrics.checks.style.spaced_words import UNSPACED, Numbers, WordColumn, split_words, text_blocks
-from gradebook.rubrics.model.arrays import Floats
+from gradebook.rubrics.checks.style.phrases import UNSPACED, Numbers, WordColumn, split_words, text_blocks
+from gradebook.rubrics.statistics.arrays import Floats
 
 Formula = Literal["flesch_kincaid", "flesch_ease", "coleman_liau", "ari", "gunning_fog"]
 
@@ -160,13 +159,13 @@ def _count(texts: pa.Array) -> Counts:
     is_crowded = _are_crowded(column, len(texts))
     if is_crowded.any():
         column = _without_rows(column, is_crowded)
-    known = np.fromiter(map(_word, column.vocabulary.to_pylist()), np.int64, len(column.vocabulary))[column.ids]
-    is_line_end = _has(known, IS_LINE_END)
-    starts_line = np.ones(len(known), np.bool_)
+    packed = np.fromiter(map(_word, column.vocabulary.to_pylist()), np.int64, len(column.vocabulary))[column.ids]
+    is_line_end = _has(packed, IS_LINE_END)
+    starts_line = np.ones(len(packed), np.bool_)
     starts_line[1:] = (np.diff(column.rows) > 0) | is_line_end[:-1]
-    is_word = _has(known, IS_WORD) & ~(_has(known, IS_NUMBERED) & starts_line)
-    goes_on = np.append(_has(known, STARTS_SMALL)[1:], False)[: len(known)]
-    ends = (_has(known, ENDS_SENTENCE) & is_word) | (is_line_end & ~goes_on)
+    is_word = _has(packed, IS_WORD) & ~(_has(packed, IS_NUMBERED) & starts_line)
+    continues = np.append(_has(packed, STARTS_SMALL)[1:], False)[: len(packed)]
+    ends = (_has(packed, ENDS_SENTENCE) & is_word) | (is_line_end & ~continues)
 
     def total(values: Numbers | Mask) -> Floats:
         return np.bincount(column.rows, values * is_word, len(texts)).astype(np.float64)
@@ -174,11 +173,11 @@ def _count(texts: pa.Array) -> Counts:
     return Counts(
         words=total(is_word),
         sentences=_count_sentences(column.rows, is_word, ends, len(texts)),
-        letters=total(known >> LETTERS_SHIFT),
-        syllables=total((known >> SYLLABLES_SHIFT) & 0xFFFF),
-        complex_words=total(_has(known, IS_COMPLEX)),
-        english_words=total(_has(known, IS_ENGLISH)),
-        unspaced_words=total(_has(known, IS_UNSPACED)),
+        letters=total(packed >> LETTERS_SHIFT),
+        syllables=total((packed >> SYLLABLES_SHIFT) & 0xFFFF),
+        complex_words=total(_has(packed, IS_COMPLEX)),
+        english_words=total(_has(packed, IS_ENGLISH)),
+        unspaced_words=total(_has(packed, IS_UNSPACED)),
         is_crowded=is_crowded,
     )
 
@@ -188,8 +187,8 @@ def _are_crowded(column: WordColumn, row_count: int) -> Mask:
     size = len(column.vocabulary)
     if size <= MOST_DIFFERENT:
         return np.zeros(row_count, np.bool_)
-    different = np.unique(column.rows * size + column.ids) // size
-    is_crowded: Mask = np.bincount(different, minlength=row_count) > MOST_DIFFERENT
+    owners = np.unique(column.rows * size + column.ids) // size
+    is_crowded: Mask = np.bincount(owners, minlength=row_count) > MOST_DIFFERENT
     return is_crowded
 
 
@@ -200,8 +199,8 @@ def _without_rows(column: WordColumn, is_dropped: Mask) -> WordColumn:
     return WordColumn(ids, column.rows[is_kept], column.vocabulary.take(pa.array(used)))
 
 
-def _has(known: Numbers, flag: int) -> Mask:
-    is_set: Mask = (known & flag) != 0
+def _has(packed: Numbers, flag: int) -> Mask:
+    is_set: Mask = (packed & flag) != 0
     return is_set
 
 
@@ -215,11 +214,11 @@ def _count_sentences(rows: Numbers, is_word: Mask, ends: Mask, row_count: int) -
 
 
 def _word(text: str) -> int:
-    return _known_word(text) if len(text) <= MOST_LETTERS else _read_word(text)
+    return _cached_word(text) if len(text) <= MOST_LETTERS else _read_word(text)
 
 
 @lru_cache(maxsize=1 << 16)
-def _known_word(text: str) -> int:
+def _cached_word(text: str) -> int:
     return _read_word(text)
 
 
@@ -241,9 +240,9 @@ def _read_odd_word(text: str) -> int:
     flags = IS_WORD | STARTS_SMALL * text[0].islower() | IS_NUMBERED * (NUMBERED.fullmatch(text) is not None)
     if text.rstrip(CLOSERS)[-1] in MARKS and not ABBREVIATION.fullmatch(lowered.lstrip(OPENERS)):
         flags |= ENDS_SENTENCE
-    parts = ENGLISH.findall(lowered) if len(text) <= MOST_LETTERS else []
-    syllables = [_count_syllables(part) for part in parts] or [1]
-    if sum(map(len, parts)) >= letters:
+    pieces = ENGLISH.findall(lowered) if len(text) <= MOST_LETTERS else []
+    syllables = [_count_syllables(piece) for piece in pieces] or [1]
+    if sum(map(len, pieces)) >= letters:
         flags |= IS_ENGLISH | IS_COMPLEX * (max(syllables) >= COMPLEX_SYLLABLES)
     elif UNSPACED_LETTER.search(text):
         flags |= IS_UNSPACED

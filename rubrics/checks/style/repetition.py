@@ -7,11 +7,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
-from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
-from gradebook.rubrics.check_kit.columns import Mask, text_column
-from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
-from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
-from gradebook.rubrics.checks.style.spaced_words import (
+from gradebook.rubrics.check_kit.check import (
+    CheckSettings,
+    CheckVerdicts,
+    Example,
+    RowFinding,
+    gather_rows,
+    register_check,
+)
+from gradebook.rubrics.check_kit.columns import EXCERPT_CHARACTERS, Mask, cut_text, text_column
+from gradebook.rubrics.checks.style.phrases import (
     UNSPACED,
     Numbers,
     WordColumn,
@@ -82,7 +87,7 @@ def repetition(shard: pa.Table, settings: RepetitionSettings) -> CheckVerdicts:
 
 
 def _judge(texts: pa.Array, settings: RepetitionSettings) -> list[RowFinding]:
-    raw = split_words(_set_apart(texts))
+    raw = split_words(_space_unspaced(texts))
     words = _normalise(raw)
     totals, repeated = _count_repeated(words, settings.n, len(texts))
     findings = [RowFinding(True)] * len(texts)
@@ -95,12 +100,12 @@ def _judge(texts: pa.Array, settings: RepetitionSettings) -> list[RowFinding]:
         is_likely = repeated > settings.max_run - settings.n
         runs = {**_piece_runs(raw, settings.max_run), **_phrase_runs(words, is_likely, settings.max_run)}
         for row, (count, piece) in runs.items():
-            shown = cut_text(piece, EXCERPT_CHARACTERS)
-            findings[row] = RowFinding(False, f"{shown!r} {count} times in a row, at most {settings.max_run} allowed")
+            excerpt = cut_text(piece, EXCERPT_CHARACTERS)
+            findings[row] = RowFinding(False, f"{excerpt!r} {count} times in a row, at most {settings.max_run} allowed")
     return findings
 
 
-def _set_apart(texts: pa.Array) -> pa.Array:
+def _space_unspaced(texts: pa.Array) -> pa.Array:
     """Put spaces around each character of a script without spaces."""
     if pc.all(pc.string_is_ascii(texts)).as_py():
         return texts
@@ -149,21 +154,21 @@ def _phrase_runs(words: WordColumn, is_likely: Mask, max_run: int) -> dict[int, 
         return {}
     is_read = is_likely[words.rows]
     ids, rows = words.ids[is_read], words.rows[is_read]
-    found = {}
+    runs_by_text = {}
     for row, run in _longest_runs(rows * len(words.vocabulary) + ids, rows, max_run).items():
         piece = words.vocabulary.take(pa.array(ids[run.start : run.start + run.period]))
-        found[row] = run.times, " ".join(piece.to_pylist())
-    return found
+        runs_by_text[row] = run.times, " ".join(piece.to_pylist())
+    return runs_by_text
 
 
 def _piece_runs(raw: WordColumn, max_run: int) -> dict[int, tuple[int, str]]:
     """Longest run of a piece of a word in each text: number of repetitions and the piece."""
-    places = np.flatnonzero(pc.utf8_length(raw.vocabulary).to_numpy() > max_run)
-    if not len(places):
+    long_ids = np.flatnonzero(pc.utf8_length(raw.vocabulary).to_numpy() > max_run)
+    if not len(long_ids):
         return {}
-    texts = pc.utf8_lower(raw.vocabulary.take(pa.array(places)))
+    texts = pc.utf8_lower(raw.vocabulary.take(pa.array(long_ids)))
     points = np.frombuffer("".join(texts.to_pylist()).encode("utf-32-le"), np.uint32).astype(np.int64)
-    owners = np.repeat(places, pc.utf8_length(texts).to_numpy())
+    owners = np.repeat(long_ids, pc.utf8_length(texts).to_numpy())
     keys = owners * (1 << 21) + points
     is_rule = np.isin(points, [ord(mark) for mark in RULES])
     keys[is_rule] = -1 - np.flatnonzero(is_rule)  # unequal to any other
@@ -172,36 +177,36 @@ def _piece_runs(raw: WordColumn, max_run: int) -> dict[int, tuple[int, str]]:
     counts[list(runs)] = [run.times for run in runs.values()]
     is_found = counts[raw.ids] > 0
     rows, ids = raw.rows[is_found], raw.ids[is_found]
-    found = {}
-    for place in _first_best(rows, counts[ids]).tolist():
-        run = runs[int(ids[place])]
+    runs_by_text = {}
+    for index in _first_best(rows, counts[ids]).tolist():
+        run = runs[int(ids[index])]
         piece = "".join(map(chr, points[run.start : run.start + run.period].tolist()))
-        found[int(rows[place])] = run.times, piece
-    return found
+        runs_by_text[int(rows[index])] = run.times, piece
+    return runs_by_text
 
 
 def _longest_runs(keys: Numbers, owners: Numbers, max_run: int) -> dict[int, Run]:
     """Longest run of more than `max_run` for each owner; on ties the shortest piece, then the first.
 
-    keys: (place,), different between owners. owners: (place,), ascending.
+    keys: (symbol,), different between owners. owners: (symbol,), ascending.
     """
-    found: dict[int, Run] = {}
+    run_by_owner: dict[int, Run] = {}
     edges = np.flatnonzero(np.diff(owners, prepend=-1, append=-1))
     longest = int(np.diff(edges).max(initial=0))
     for period in range(1, min(MOST_PERIOD, longest // (max_run + 1)) + 1):
-        places = np.flatnonzero(keys[period:] == keys[:-period])
-        if len(places) < max_run * period:
+        matches = np.flatnonzero(keys[period:] == keys[:-period])
+        if len(matches) < max_run * period:
             continue
-        edges = np.flatnonzero(np.diff(places, prepend=-2, append=len(keys) + 1) != 1)
-        starts = places[edges[:-1]]
+        edges = np.flatnonzero(np.diff(matches, prepend=-2, append=len(keys) + 1) != 1)
+        starts = matches[edges[:-1]]
         counts = np.diff(edges) // period + 1
         is_long = counts > max_run
         starts, counts = starts[is_long], counts[is_long]
         for best in _first_best(owners[starts], counts).tolist():
             run = Run(int(counts[best]), int(starts[best]), period)
             owner = int(owners[run.start])
-            found[owner] = max(found.get(owner, run), run, key=lambda known: known.times)
-    return found
+            run_by_owner[owner] = max(run_by_owner.get(owner, run), run, key=lambda candidate: candidate.times)
+    return run_by_owner
 
 
 def _first_best(owners: Numbers, counts: Numbers) -> Numbers:

@@ -1,4 +1,4 @@
-"""Checks of tone: profanity and unwanted wording."""
+"""Checks of tone: profanity, unwanted wording, refusals and references to being an AI."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -10,9 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
-from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
-from gradebook.rubrics.check_kit.columns import text_column
-from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
+from gradebook.rubrics.check_kit.check import (
+    CheckSettings,
+    CheckVerdicts,
+    Example,
+    RowFinding,
+    gather_rows,
+    register_check,
+)
+from gradebook.rubrics.check_kit.columns import quote_words, text_column
 from gradebook.rubrics.checks.style.phrases import (
     PhraseBook,
     Phrases,
@@ -37,42 +43,42 @@ HINT = r"(?i)[a-z@$][@4310!|*#$]+[a-z@$*#]|[@$][a-z]|(?:[^a-z]|\A)[a-z](?:[ ._-]
 
 def find_disguised(texts: pa.Array, words: frozenset[str]) -> list[tuple[str, ...]]:
     """Words (lower case) that occur in disguise in each text: [text]."""
-    found: list[tuple[str, ...]] = [()] * len(texts)
+    found_by_text: list[tuple[str, ...]] = [()] * len(texts)
     is_likely = pc.match_substring_regex(texts, HINT)
-    places = pc.indices_nonzero(is_likely).to_pylist()
-    for place, text in zip(places, texts.filter(is_likely).to_pylist(), strict=True):
-        found[place] = tuple(dict.fromkeys(_find(text.lower(), _long_enough(words))))
-    return found
+    likely_rows = pc.indices_nonzero(is_likely).to_pylist()
+    for row, text in zip(likely_rows, texts.filter(is_likely).to_pylist(), strict=True):
+        found_by_text[row] = tuple(dict.fromkeys(_find(text.lower(), _long_enough(words))))
+    return found_by_text
 
 
 @lru_cache(maxsize=64)
 def _long_enough(words: frozenset[str]) -> dict[tuple[int, str], list[str]]:
     """Words long enough to be recognised in disguise, sorted, by length and first letter."""
-    shelves: dict[tuple[int, str], list[str]] = {}
+    words_by_shape: dict[tuple[int, str], list[str]] = {}
     for word in sorted(words):
         if len(word) >= LEAST_LETTERS and word.isascii() and word.isalpha():
-            shelves.setdefault((len(word), word[0]), []).append(word)
-    return shelves
+            words_by_shape.setdefault((len(word), word[0]), []).append(word)
+    return words_by_shape
 
 
-def _find(text: str, shelves: dict[tuple[int, str], list[str]]) -> Iterator[str]:
-    yield from _find_signed({token for token in SIGNED.findall(text) if not token.isalpha()}, shelves)
-    words = [word for shelf in shelves.values() for word in shelf]
+def _find(text: str, words_by_shape: dict[tuple[int, str], list[str]]) -> Iterator[str]:
+    yield from _find_signed({token for token in SIGNED.findall(text) if not token.isalpha()}, words_by_shape)
+    words = [word for group in words_by_shape.values() for word in group]
     spaced = "\n".join({re.sub("[ ._-]", "", run.group()) for run in SPACED.finditer(text)})
     yield from (word for word in words if word in spaced)
     drawn = {token for token in re.findall("[a-z]+", text) if DRAWN_OUT.search(token)}
-    short = {DRAWN_OUT.sub(kept, token) for token in drawn for kept in (r"\1", r"\1\1")}
+    short = {DRAWN_OUT.sub(replacement, token) for token in drawn for replacement in (r"\1", r"\1\1")}
     yield from (word for word in words if word in short)
 
 
-def _find_signed(tokens: Iterable[str], shelves: dict[tuple[int, str], list[str]]) -> Iterator[str]:
+def _find_signed(tokens: Iterable[str], words_by_shape: dict[tuple[int, str], list[str]]) -> Iterator[str]:
     for token in sorted(tokens):
-        read = token.translate(AS_LETTERS)
-        yield from (word for word in shelves.get((len(read), read[0]), ()) if _fits(read, word))
+        decoded = token.translate(AS_LETTERS)
+        yield from (word for word in words_by_shape.get((len(decoded), decoded[0]), ()) if _fits(decoded, word))
 
 
-def _fits(read: str, word: str) -> bool:
-    return all(have in (want, *ANY_LETTER) for have, want in zip(read, word, strict=True))
+def _fits(decoded: str, word: str) -> bool:
+    return all(letter in (wanted, *ANY_LETTER) for letter, wanted in zip(decoded, word, strict=True))
 
 
 ProfanityKind = Literal["profanity", "slurs", "mild_profanity"]
@@ -129,11 +135,13 @@ def no_profanity(shard: pa.Table, settings: ProfanitySettings) -> CheckVerdicts:
     """
     texts = text_column(shard, "output")
     book, words = _profanity(settings.kinds, settings.more, settings.except_)
-    found = find_phrases(texts, book)
+    phrases_by_text = find_phrases(texts, book)
     if settings.disguised:
         disguised = find_disguised(texts, words)
-        found = [tuple(dict.fromkeys(pair[0] + pair[1])) for pair in zip(found, disguised, strict=True)]
-    return gather_rows(_finding([_masked(phrase) for phrase in phrases]) for phrases in found)
+        phrases_by_text = [
+            tuple(dict.fromkeys(pair[0] + pair[1])) for pair in zip(phrases_by_text, disguised, strict=True)
+        ]
+    return gather_rows(_tone_finding([_masked(phrase) for phrase in phrases]) for phrases in phrases_by_text)
 
 
 @register_check(
@@ -156,8 +164,10 @@ def no_banned_tone(shard: pa.Table, settings: ToneSettings) -> CheckVerdicts:
     amount of rain" counts as hype.
     """
     book, list_of = _tone(settings.lists, settings.words, settings.except_)
-    found = find_phrases(text_column(shard, "output"), book)
-    return gather_rows(_finding([_listed(phrase, list_of.get(phrase)) for phrase in phrases]) for phrases in found)
+    phrases_by_text = find_phrases(text_column(shard, "output"), book)
+    return gather_rows(
+        _tone_finding([_listed(phrase, list_of.get(phrase)) for phrase in phrases]) for phrases in phrases_by_text
+    )
 
 
 @lru_cache(maxsize=64)
@@ -166,8 +176,8 @@ def _profanity(
 ) -> tuple[PhraseBook, frozenset[str]]:
     """Phrase book, and the single words to look for in disguise."""
     phrases = [*(phrase for kind in kinds for phrase in read_phrases(kind)), *more]
-    skipped = {phrase.lower() for phrase in excepted}
-    return PhraseBook(phrases, excepted), frozenset(phrase.lower() for phrase in phrases) - skipped
+    excluded = {phrase.lower() for phrase in excepted}
+    return PhraseBook(phrases, excepted), frozenset(phrase.lower() for phrase in phrases) - excluded
 
 
 @lru_cache(maxsize=64)
@@ -187,6 +197,91 @@ def _listed(phrase: str, name: str | None) -> str:
     return repr(phrase) if name is None else f"{phrase!r} ({name})"
 
 
-def _finding(named: Iterable[str]) -> RowFinding:
-    found = ", ".join(dict.fromkeys(named))  # two words may look alike once they are masked
-    return RowFinding(not found, f"found {found}" if found else None)
+def _tone_finding(names: Iterable[str]) -> RowFinding:
+    names_text = ", ".join(dict.fromkeys(names))  # two words may look alike once they are masked
+    return RowFinding(not names_text, f"found {names_text}" if names_text else None)
+
+
+class SelfReferenceSettings(PhraseSettings):
+    """Changes to the list of self-references; `is_negated` requires one."""
+
+    is_negated: bool = False
+    """require a self-reference"""
+
+
+class RefusalSettings(PhraseSettings):
+    """Changes to the list of refusals, and the part of the output to search; `is_negated` requires a refusal."""
+
+    within: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 300
+    """number of characters at the start of the output that are searched"""
+    is_negated: bool = False
+    """require a refusal"""
+
+
+@register_check(
+    "no_refusal",
+    RefusalSettings,
+    cost="rows",
+    examples=(
+        Example("Here are three names for the café: ...", True),
+        Example("I’m sorry, but I can’t help with that.", False),
+        Example("I can't help but smile at your story.", True),
+        Example("I'm unable to share personal data.", True, {"is_negated": True}),
+        Example("That is out of my hands.", False, {"more": ["out of my hands"]}),
+    ),
+)
+def no_refusal(shard: pa.Table, settings: RefusalSettings) -> CheckVerdicts:
+    """The output does not begin with a refusal, or with `is_negated` it does. The evidence quotes it.
+
+    A refusal is a phrase of the shipped list (`lists/refusals.txt`, English) or of `more`, such as "I can't help with",
+    "I am unable to" or "As an AI language model, I cannot", completely within the first `within` characters, after any
+    whitespace. Letters match in either case, apostrophes in any shape, and words whole. A phrase of `except` never
+    counts, nor does a listed one that begins inside it. An empty output has no refusal.
+
+    The check reads words, not intent: a refusal in other words or another language is missed, and a character who says
+    "I'm unable to" in the first lines of a story is found. If that matters, use a judge.
+    """
+    heads = pc.utf8_slice_codeunits(pc.utf8_ltrim_whitespace(text_column(shard, "output")), 0, settings.within)
+    phrases_by_text = find_phrases(heads, _refusal_book("refusals", settings.more, settings.except_), is_quoted=True)
+    return _judge_refusals(
+        phrases_by_text, settings.is_negated, f"no refusal in the first {settings.within} characters"
+    )
+
+
+@register_check(
+    "not_as_an_ai",
+    SelfReferenceSettings,
+    cost="rows",
+    examples=(
+        Example("As an AI engineer, she trains models.", True),
+        Example("As an AI language model, I have no favourite.", False),
+        Example("I'm an AI, so I can't taste it.", True, {"is_negated": True}),
+        Example("I am Robo, your robot friend.", False, {"more": ["your robot friend"]}),
+    ),
+)
+def not_as_an_ai(shard: pa.Table, settings: SelfReferenceSettings) -> CheckVerdicts:
+    """The output never refers to itself as an AI, or with `is_negated` it does. The evidence quotes it.
+
+    The phrases are those of the shipped list (`lists/as_an_ai.txt`, English) and of `more`, such as "as an AI language
+    model", "I'm just an AI," or "my knowledge cutoff". Letters match in either case, apostrophes in any shape, and
+    words whole. A phrase of `except` never counts, nor does a listed one that begins inside it. Quoted words of
+    somebody else count as the output's own.
+    """
+    book = _refusal_book("as_an_ai", settings.more, settings.except_)
+    phrases_by_text = find_phrases(text_column(shard, "output"), book, is_quoted=True)
+    return _judge_refusals(phrases_by_text, settings.is_negated, "no self-reference as an AI")
+
+
+@lru_cache(maxsize=64)
+def _refusal_book(name: str, more: tuple[str, ...], excepted: tuple[str, ...]) -> PhraseBook:
+    return PhraseBook((*read_phrases(name), *more), excepted)
+
+
+def _judge_refusals(phrases_by_text: Iterable[tuple[str, ...]], is_negated: bool, missing: str) -> CheckVerdicts:
+    return gather_rows(_refusal_finding(phrases, is_negated, missing) for phrases in phrases_by_text)
+
+
+def _refusal_finding(phrases: tuple[str, ...], is_negated: bool, missing: str) -> RowFinding:
+    if phrases:
+        return RowFinding(is_negated, f"found {quote_words(phrases)}")
+    return RowFinding(not is_negated, missing if is_negated else None)

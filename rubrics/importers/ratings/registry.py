@@ -2,15 +2,23 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from gradebook.rubrics.importers.ratings.claims import has_claims
-from gradebook.rubrics.importers.ratings.label_studio import is_task, read_task
-from gradebook.rubrics.importers.ratings.potato import has_schemes, read_potato_row
-from gradebook.rubrics.importers.ratings.scale import read_scale_task
-from gradebook.rubrics.importers.ratings.shapes import LeftOut, Naming, Sheet
-from gradebook.rubrics.importers.ratings.sheets import is_rated_trace, read_json_row
-from gradebook.rubrics.importers.ratings.tables import is_long, read_table_row
+from gradebook.rubrics.importers.ratings.annotation_tools import (
+    has_schemes,
+    is_task,
+    read_potato_row,
+    read_scale_task,
+    read_task,
+)
+from gradebook.rubrics.importers.ratings.sheets import LeftOut, Naming, Sheet
+from gradebook.rubrics.importers.ratings.tables import (
+    has_claims,
+    is_long,
+    is_rated_trace,
+    read_json_row,
+    read_table_row,
+)
 from gradebook.rubrics.importers.ratings.trajectory import is_trajectory
-from gradebook.rubrics.model.rows import Row
+from gradebook.rubrics.model.json_values import Row
 
 # (row, names in the file, ignored content) -> sheets; raises `Misfit`
 ReadRow = Callable[[Row, Naming, LeftOut], Sequence[Sheet]]

@@ -10,18 +10,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gradebook.rubrics.importers.ratings.columns import (
+from gradebook.rubrics.importers.ratings.sheets import (
+    Mark,
+    MarkedStep,
+    Misfit,
+    Naming,
+    Sheet,
     name_text,
     notes_text,
     read_moment,
     read_notes,
     read_rater,
     read_slot,
-    words_of,
+    shown_value,
 )
-from gradebook.rubrics.importers.ratings.shapes import Mark, Misfit, Naming, Sheet, Slip
+from gradebook.rubrics.model.json_values import Row
 from gradebook.rubrics.model.levels import Level
-from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.taxonomy import (
     NamedError,
     StepMark,
@@ -58,11 +62,11 @@ class StepScale:
     penalties: Mapping[str, float] | None = None
     taxonomy: Taxonomy | None = None
 
-    def marks(self, slips: Iterable[Slip]) -> tuple[StepMark, ...]:
+    def marks(self, slips: Iterable[MarkedStep]) -> tuple[StepMark, ...]:
         """Marks with the scale's own labels, kinds and severities. Raises `Misfit` for others."""
         return tuple(map(self._mark, slips))
 
-    def _mark(self, slip: Slip) -> StepMark:
+    def _mark(self, slip: MarkedStep) -> StepMark:
         level = self._level(slip)
         if level == self.levels[-1]:
             if slip.error_type or slip.severity:
@@ -76,90 +80,99 @@ class StepScale:
             raise Misfit(f"severity: found {error_type} / {severity}, expected one of {', '.join(self.penalties)}")
         return mark
 
-    def _level(self, slip: Slip) -> Level:
+    def _level(self, slip: MarkedStep) -> Level:
         if slip.label is None:
             return self.levels[0]
         name = folded_name(slip.label)
-        found = next((each for each in self.levels if name in (folded_name(each.id), folded_name(each.label))), None)
-        found = found or next((each for each in self.levels if each.score == SCORE_OF_LABEL.get(name)), None)
-        if found is None:
-            labels = ", ".join(each.id for each in self.levels)
-            raise Misfit(f"step {slip.step}: found the label {words_of(slip.label)}, expected one of {labels}")
-        return found
+        found_level = next(
+            (level for level in self.levels if name in (folded_name(level.id), folded_name(level.label))), None
+        )
+        found_level = found_level or next(
+            (level for level in self.levels if level.score == SCORE_OF_LABEL.get(name)), None
+        )
+        if found_level is None:
+            labels = ", ".join(level.id for level in self.levels)
+            raise Misfit(f"step {slip.step}: found the label {shown_value(slip.label)}, expected one of {labels}")
+        return found_level
 
-    def _severity(self, slip: Slip) -> str:
-        named = self.penalties or (self.taxonomy.severities if self.taxonomy else {}) or {slip.severity or "": 0}
-        known = ranked_severities(named)
-        found = next((name for name in known if folded_name(name) == folded_name(slip.severity)), None)
-        if not found:
-            words = words_of(slip.severity) if slip.severity else "nothing"
-            raise Misfit(f"severity: found {words}, expected one of {', '.join(known)}")
-        return found
+    def _severity(self, slip: MarkedStep) -> str:
+        penalties = self.penalties or (self.taxonomy.severities if self.taxonomy else {}) or {slip.severity or "": 0}
+        severities = ranked_severities(penalties)
+        severity = next((name for name in severities if folded_name(name) == folded_name(slip.severity)), None)
+        if not severity:
+            actual = shown_value(slip.severity) if slip.severity else "nothing"
+            raise Misfit(f"severity: found {actual}, expected one of {', '.join(severities)}")
+        return severity
 
-    def _error(self, slip: Slip) -> NamedError:
+    def _error(self, slip: MarkedStep) -> NamedError:
         if self.taxonomy is None:
             if slip.error_type is None:
                 raise Misfit(f"step {slip.step}: error_type: found nothing, expected a value")
             return NamedError(slip.error_type, slip.error_subtype)
-        found = self.taxonomy.find(slip.error_type, slip.error_subtype)
-        if found is None:
+        error = self.taxonomy.find(slip.error_type, slip.error_subtype)
+        if error is None:
             kinds = [" / ".join(word for word in kind if word) for kind in self.taxonomy.kinds]
             more = ", ..." if len(kinds) > MOST_SHOWN_KINDS else ""
-            named = " / ".join(word for word in (slip.error_type, slip.error_subtype) if word)
+            error_name = " / ".join(word for word in (slip.error_type, slip.error_subtype) if word)
             expected = f"expected one of {', '.join(kinds[:MOST_SHOWN_KINDS])}{more}"
-            raise Misfit(f"annotations: found {words_of(named) if named else 'nothing'}, {expected}")
-        return found
+            raise Misfit(f"annotations: found {shown_value(error_name) if error_name else 'nothing'}, {expected}")
+        return error
 
 
 def is_trajectory(row: Row) -> bool:
     """Whether a row lists what a person marked in the steps of a trajectory."""
-    return _listed(row) is not None
+    return _listed_steps(row) is not None
 
 
 def read_trajectory_row(row: Row, naming: Naming) -> Sheet:
     """Sheet of a row: its only mark has the steps' marks and the person's notes. Raises `Misfit`."""
-    found = _listed(row) or []
-    if len(found) > MOST_SLIPS:
-        raise Misfit(f"annotations: found {len(found):,} errors, expected at most {MOST_SLIPS:,}")
-    slips = tuple(each for index, entry in enumerate(found) if (each := _slip(entry, index)) is not None)
+    steps = _listed_steps(row) or []
+    if len(steps) > MOST_SLIPS:
+        raise Misfit(f"annotations: found {len(steps):,} errors, expected at most {MOST_SLIPS:,}")
+    slips = tuple(slip for index, entry in enumerate(steps) if (slip := _step_error(entry, index)) is not None)
     criterion = name_text("criterion_id", row.get("criterion_id")) or ""  # where a rubric has several of steps
     mark = Mark(criterion, slips, "running_score", read_notes(row, naming))
     return Sheet(read_slot(row, naming), read_rater(row, naming), read_moment(row, naming), None, (mark,))
 
 
-def _listed(row: Row) -> list[Any] | None:
+def _listed_steps(row: Row) -> list[Any] | None:
     """Marks of steps that a row lists; None if it has none."""
-    found = row.get("annotations")
-    if isinstance(found, list) and not any(isinstance(each, dict) and "result" in each for each in found):
-        return found
+    annotations = row.get("annotations")
+    if isinstance(annotations, list) and not any(
+        isinstance(entry, dict) and "result" in entry for entry in annotations
+    ):
+        return annotations
     steps = row.get("steps")
     is_marked = isinstance(steps, list) and any(
-        isinstance(each, dict) and any(name in each for name in (*_LABEL, "error_type")) for each in steps
+        isinstance(step, dict) and any(name in step for name in (*_LABEL, "error_type")) for step in steps
     )
     return steps if is_marked else None
 
 
-def _slip(value: Any, index: int) -> Slip | None:
+def _step_error(value: Any, index: int) -> MarkedStep | None:
     """A step's mark; None for a step that a form lists without a label."""
     if not isinstance(value, dict):
-        raise Misfit(f"annotations[{index}]: found {words_of(value)}, expected an error: step, error_type, severity")
+        raise Misfit(f"annotations[{index}]: found {shown_value(value)}, expected an error: step, error_type, severity")
     label, error_type = _part(value, _LABEL, index), _part(value, _ERROR_TYPE, index)
     subtype, severity = _part(value, _SUBTYPE, index), _part(value, _SEVERITY, index)
     if label is None and error_type is None and any(name in value for name in _LABEL):
         return None
     if label is None:
-        error_type, severity = _given(error_type, _ERROR_TYPE, index), _given(severity, _SEVERITY, index)
-    step = _given(_part(value, _STEP, index), _STEP, index)
+        error_type, severity = (
+            _first_present(error_type, _ERROR_TYPE, index),
+            _first_present(severity, _SEVERITY, index),
+        )
+    step = _first_present(_part(value, _STEP, index), _STEP, index)
     rationale = next((notes_text(value[name]) for name in _RATIONALE if value.get(name)), None)
-    return Slip(step, error_type, severity, label, subtype, rationale)
+    return MarkedStep(step, error_type, severity, label, subtype, rationale)
 
 
 def _part(value: Row, names: Sequence[str], index: int) -> str | None:
-    found = next((value[name] for name in names if value.get(name) not in (None, "")), None)
-    return name_text(f"annotations[{index}].{names[0]}", found)
+    given = next((value[name] for name in names if value.get(name) not in (None, "")), None)
+    return name_text(f"annotations[{index}].{names[0]}", given)
 
 
-def _given(text: str | None, names: Sequence[str], index: int) -> str:
+def _first_present(text: str | None, names: Sequence[str], index: int) -> str:
     if text is None:
         raise Misfit(f"annotations[{index}].{names[0]}: found nothing, expected a value")
     return text

@@ -1,6 +1,8 @@
--- Every criterion has a scored verdict in every model and checkpoint.
+-- Every criterion that is not optional has a scored verdict in every model and checkpoint.
 -- severity: warning
 with scores as (select * from criterion_scores),
+
+criteria as (select * from stg_criteria),
 
 final as (
     select
@@ -8,7 +10,7 @@ final as (
         checkpoint,
         criterion_id,
     from scores
-    where n = 0
+    where n = 0 and criterion_id not in (select criterion_id from criteria where not is_required)
 )
 
 select * from final

@@ -1,7 +1,7 @@
 -- int_clusters_compared: one row per scope, scope_id, model, checkpoint of int_values_clustered, with {unit_count,
 -- standard_error, df, skewness} of the scores, the passes, the failed gates and the pass@k and pass^k of cases. In a
 -- sample drawn by stratum they are those of int_strata_compared. Else as measure_scores of
--- rubrics/statistics/score_intervals.py: the larger of the CR2 standard error (a residual sum over 1 minus the
+-- rubrics/statistics/means.py: the larger of the CR2 standard error (a residual sum over 1 minus the
 -- cluster's share) and that of equally correlated values in each cluster; degrees of freedom of Bell and McCaffrey
 -- (2002).
 -- empty without: int_outputs_clustered

@@ -5,7 +5,7 @@
 -- materialized: table
 with criteria as (select * from int_category_criteria_weighted),
 
-categories as (select * from stg_categories),
+categories as (select * from source_categories),
 
 totals as (
     select

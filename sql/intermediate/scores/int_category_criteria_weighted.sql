@@ -11,7 +11,7 @@ joined as (
         weights.category,
         criteria.* exclude (category, weight),
         weights.weight * coalesce(trees.positive_weight, 1.0) as weight,
-    from stg_category_weights as weights
+    from source_category_weights as weights
     inner join criteria on weights.criterion_id = criteria.criterion_id and not criteria.is_per_case
     left join int_trees_summed as trees on weights.category = trees.root
     union all by name

@@ -18,7 +18,7 @@ steps as (
         verdicts.output_number, verdicts.criterion_number, verdicts.score, verdicts.weight > 0 as is_positive,
         steps.root, steps.parent, steps.node, steps.weight,
     from verdicts
-    inner join stg_steps as steps on verdicts.criterion_id = steps.criterion_id
+    inner join source_steps as steps on verdicts.criterion_id = steps.criterion_id
     union all
     select
         output_number, criterion_number, score, weight > 0 as is_positive,

@@ -2,7 +2,7 @@
 -- weights directly below the root: a share times positive_weight is a weight on the scale of per-case criteria.
 -- empty without: source_steps
 -- materialized: table
-with steps as (select * from stg_steps where parent = root),
+with steps as (select * from source_steps where parent = root),
 
 nodes as (
     select

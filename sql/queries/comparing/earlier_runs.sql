@@ -1,13 +1,17 @@
--- earlier_runs: one row per run_id, model, checkpoint of the published runs that `latest` looks among: runs of the
+-- earlier_runs: one row per run_id, model, checkpoint of the published runs that a baseline is chosen from: runs of the
 -- rubric $rubric_id that were evaluated, other than the run $run_id. $suite, $night: of a suite's run, the runs of the
 -- same suite in an earlier night; $suite is null for other runs. $model, $checkpoint, $dataset_digest: of a
--- checkpoint's run, other checkpoints of the same model on other outputs; $model is null for other runs. Runs that
--- stopped early are left out, as they lack cases.
+-- checkpoint's run, other checkpoints of the same model on other outputs that were decided about; $model is null for
+-- other runs. Runs that stopped early are left out, as they lack cases.
 with earlier as (
     select
         runs.run_id,
         runs.version,
         runs.dataset_digest,
+        runs.dataset,
+        runs.rubric_digest,
+        runs.judge,
+        scores.mean,
         scores.model,
         scores.checkpoint,
         case when $suite is not null then runs.settings::json ->> 'night' end as night,
@@ -31,7 +35,12 @@ final as (
     from earlier
     where
         $model is null
-        or (model = $model and checkpoint is distinct from $checkpoint and dataset_digest <> $dataset_digest)
+        or (
+            model = $model
+            and checkpoint is distinct from $checkpoint
+            and dataset_digest <> $dataset_digest
+            and run_id in (select run_id from checkpoints where model = $model and rubric_id = $rubric_id)
+        )
 )
 
 select * from final

@@ -7,6 +7,7 @@ with final as (
         runs.settings::json ->> 'fail_if' as fail_if,
         runs.settings::json ->> 'require' as "require",
         coalesce((runs.settings::json ->> 'across_judges')::boolean, false) as across_judges,
+        coalesce(runs.settings::json ->> 'models', 'all') as models,
     from checkpoints
     inner join runs on checkpoints.run_id = runs.run_id
     where

@@ -19,6 +19,8 @@ billed as (
         judgments.prompt_tokens,
         judgments.cached_tokens,
         judgments.completion_tokens,
+        judgments.written_tokens,
+        judgments.reasoning_tokens,
         judgments.cost_usd as billed_usd,
         -- Earlier versions of gradebook wrote 0 if the endpoint reported no counts.
         coalesce(judgments.prompt_tokens + judgments.completion_tokens, 0) = 0 and judgments.cost_usd is null

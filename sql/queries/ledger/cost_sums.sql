@@ -13,6 +13,8 @@ with final as (
         coalesce(sum(prompt_tokens), 0)::bigint as prompt_tokens,
         coalesce(sum(cached_tokens), 0)::bigint as cached_tokens,
         coalesce(sum(completion_tokens), 0)::bigint as completion_tokens,
+        coalesce(sum(written_tokens), 0)::bigint as written_tokens,
+        coalesce(sum(reasoning_tokens), 0)::bigint as reasoning_tokens,
         if(count(judgment_count) = 0, 0.0, sum(billed_usd)) as billed_usd,
         count(*) filter (judgment_count = 1 and billed_usd is null and not is_uncounted) as unpriced_count,
         count(*) filter (is_uncounted) as uncounted_count,

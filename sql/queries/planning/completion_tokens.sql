@@ -1,6 +1,11 @@
 -- completion_tokens: one row per criterion_id of recent_questions, and one with a null id for all but $feedback: count,
--- mean, standard deviation and the 10% and 90% quantiles of a question's completion tokens.
-with final as (
+-- mean, standard deviation and the 10% and 90% quantiles of a question's completion tokens; is_like: at the judge's
+-- own effort. Questions at another effort count only where there is none at this one.
+with questions as (
+    from recent_questions where is_like or not exists (from recent_questions where is_like)
+),
+
+final as (
     select
         criterion_id,
         count(*) as question_count,
@@ -8,7 +13,8 @@ with final as (
         coalesce(stddev_samp(completion_tokens), 0.0) as sd,
         quantile_cont(completion_tokens, 0.1) as low,
         quantile_cont(completion_tokens, 0.9) as high,
-    from recent_questions
+        bool_or(is_like) as is_like,
+    from questions
     group by criterion_id
     union all
     select
@@ -18,7 +24,8 @@ with final as (
         coalesce(stddev_samp(completion_tokens), 0.0) as sd,
         quantile_cont(completion_tokens, 0.1) as low,
         quantile_cont(completion_tokens, 0.9) as high,
-    from recent_questions
+        bool_or(is_like) as is_like,
+    from questions
     where criterion_id <> $feedback
     having count(*) > 0
 )

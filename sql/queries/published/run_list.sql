@@ -1,6 +1,16 @@
 -- run_list: one row per run_id, newest first in the order of the lake, not by clock. Means are those of the lowest and
--- the highest of the run's models and checkpoints, 0..1, null where no output has a score.
-with scores as (
+-- the highest of the run's models and checkpoints, 0..1, null where no output has a score. weakest_id, weakest_mean:
+-- the weighted criterion with the lowest mean of all its models.
+with weakest as (
+    select
+        run_id,
+        arg_min(struct_pack(criterion_id, mean), struct_pack(mean, criterion_id)) as weakest,
+    from criterion_scores
+    where weight > 0
+    group by run_id
+),
+
+scores as (
     select
         run_id,
         count(*) as model_count,
@@ -27,8 +37,11 @@ final as (
         scores.model_count,
         scores.lowest_mean,
         scores.highest_mean,
+        weakest.weakest.criterion_id as weakest_id,
+        weakest.weakest.mean as weakest_mean,
     from runs
     left join scores on runs.run_id = scores.run_id
+    left join weakest on runs.run_id = weakest.run_id
     order by runs.rowid desc
 )
 

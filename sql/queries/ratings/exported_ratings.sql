@@ -29,6 +29,7 @@ final as (
         standing.inclusion_rate,
         outputs.prompt,
         outputs.output,
+        outputs.criteria,
     from standing
     inner join outputs on standing.output_id = outputs.output_id
     where standing.score is not null

@@ -1,6 +1,6 @@
 -- new_preferences: one row per row of given_preferences that the table `preferences` lacks, with its case.
 with final as (
-    select given.*, outputs.case_id
+    select distinct given.*, outputs.case_id
     from given_preferences as given
     inner join outputs on given.output_a = outputs.output_id
     anti join preferences as kept
@@ -9,7 +9,7 @@ with final as (
         and given.output_b = kept.output_b
         and given.criterion_id = kept.criterion_id
         and given.rater = kept.rater
-        and given.rated_at = kept.rated_at
+        and given.rated_at is not distinct from kept.rated_at
 )
 
 select * from final

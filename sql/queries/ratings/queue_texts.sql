@@ -1,5 +1,6 @@
 -- queue_texts: one row per output_id of the relation chosen_outputs: the texts that a rater sees, with an agent's steps
--- as JSON. Models stay out of it, and so do times and costs, which tell of them.
+-- as JSON, and the names of the files that it changed, from a list in metadata. Models stay out of it, and so do times
+-- and costs, which tell of them.
 with final as (
     select
         outputs.output_id,
@@ -8,6 +9,10 @@ with final as (
         outputs.reference,
         outputs.context,
         outputs.metadata ->> '$.audio' as audio,
+        coalesce(
+            nullif(json_extract_string(outputs.metadata, '$.files_changed[*].path'), []),
+            nullif(json_extract_string(outputs.metadata, '$.files_changed[*]'), [])
+        ) as files_changed,
         to_json(list_transform(outputs.steps, lambda step: {
             'kind': step.kind,
             'name': case when step.kind <> 'model' then step.name end,

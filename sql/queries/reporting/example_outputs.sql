@@ -9,6 +9,10 @@ with final as (
         left(outputs.reference, $most_characters) as reference,
         list_transform(outputs.context, lambda text: left(text, $most_characters)) as context,
         told.feedback,
+        coalesce(
+            nullif(json_extract_string(outputs.metadata, '$.files_changed[*].path'), []),
+            nullif(json_extract_string(outputs.metadata, '$.files_changed[*]'), [])
+        ) as files_changed,
     from output_scores as scores
     inner join outputs on scores.output_id = outputs.output_id
     inner join output_feedback as told on scores.run_id = told.run_id and scores.output_id = told.output_id

@@ -34,7 +34,7 @@ kinds as (
     select 'disputed', output_id, criterion_id, -spread from example_disputes
     union all
     select 'slice', output_id, '', min(-gain)
-    from (select unnest(example_ids) as output_id, gain from weak_spots where run_id = $run_id)
+    from (select unnest(example_ids) as output_id, gain from weak_spots where run_id = $run_id and p_adjusted <= 0.05)
     group by output_id
     union all
     select 'unscored', scored.output_id, gaps.reason, -scored.unscored_count

@@ -1,6 +1,14 @@
 -- example_verdicts: one row per output_id, criterion_id of the run $run_id that the connection was narrowed to, in the
 -- rubric's order, per-case criteria last. level: the level's name in the rubric, or in the row's own criterion.
-with final as (
+-- distribution: probabilities of the levels, where the judge gave them; null without.
+with spread as (
+    select request_key, criterion_id, arg_min(distribution, asked_at) as distribution,
+    from judgments
+    where status = 'scored' and distribution is not null
+    group by request_key, criterion_id
+),
+
+final as (
     select
         verdicts.output_id,
         verdicts.criterion_id,
@@ -13,6 +21,7 @@ with final as (
         verdicts.reason,
         verdicts.evidence,
         verdicts.rationale,
+        spread.distribution,
         criteria.name,
         coalesce(own.description, criteria.description) as question,
         coalesce(own.is_gate, criteria.is_gate, false) as is_gate,
@@ -27,6 +36,8 @@ with final as (
         on runs.rubric_id = criteria.rubric_id
         and runs.rubric_version = criteria.rubric_version
         and verdicts.criterion_id = criteria.criterion_id
+    left join spread
+        on verdicts.request_key = spread.request_key and verdicts.criterion_id = spread.criterion_id
     left join levels
         on runs.rubric_id = levels.rubric_id
         and runs.rubric_version = levels.rubric_version

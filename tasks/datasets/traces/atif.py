@@ -10,13 +10,12 @@ from gradebook.tasks.datasets.traces.fields import (
     nanoseconds_of,
     object_of,
     objects_of,
-    refuse,
+    raise_misfit,
     sum_of,
     text_of,
     timing,
 )
-from gradebook.tasks.datasets.traces.messages import chat_messages
-from gradebook.tasks.datasets.traces.talks import Turn, row_of_talk
+from gradebook.tasks.datasets.traces.messages import Turn, chat_messages, row_of_conversation
 
 _ROLES = {"user": "user", "agent": "assistant", "system": "system"}
 
@@ -31,20 +30,20 @@ def read_run(document: Mapping[str, Any], default_model: str) -> dict[str, Any]:
     """Row of one document. Raises `MisfitError`."""
     steps = document.get("steps")
     if not isinstance(steps, list) or not steps:
-        refuse("steps", steps, "a list of steps")
+        raise_misfit("steps", steps, "a list of steps")
     agent = object_of(document.get("agent"))
-    turns = [turn for place, step in enumerate(steps) for turn in _turns(place, object_of(step))]
+    turns = [turn for index, step in enumerate(steps) for turn in _turns(index, object_of(step))]
     metadata = {"session_id": text_of(document.get("session_id")), "agent": text_of(agent.get("name"))}
     trace_id = text_of(document.get("trajectory_id")) or metadata["session_id"]
     models = (object_of(step).get("model_name") for step in reversed(steps))
     model = next(filter(None, map(text_of, models)), None) or text_of(agent.get("model_name"))
-    return row_of_talk(turns, model or default_model, metadata | {"trace_id": trace_id})
+    return row_of_conversation(turns, model or default_model, metadata | {"trace_id": trace_id})
 
 
-def _turns(place: int, step: Mapping[str, Any]) -> list[Turn]:
+def _turns(index: int, step: Mapping[str, Any]) -> list[Turn]:
     source = step.get("source")
     if not isinstance(source, str) or source not in _ROLES:
-        refuse(f"steps[{place}].source", source, f"one of {', '.join(_ROLES)}")
+        raise_misfit(f"steps[{index}].source", source, f"one of {', '.join(_ROLES)}")
     calls = [
         {
             "id": call.get("tool_call_id"),
@@ -54,10 +53,10 @@ def _turns(place: int, step: Mapping[str, Any]) -> list[Turn]:
     ]
     message = {"role": _ROLES[source], "content": step.get("message") or ""} | ({"tool_calls": calls} if calls else {})
     metrics = object_of(step.get("metrics"))
-    tokens = [count_of(f"steps[{place}].metrics.{name}", metrics.get(name)) for name in _COUNTED]
-    about = timing(nanoseconds_of(f"steps[{place}].timestamp", step.get("timestamp")), None) | {
+    tokens = [count_of(f"steps[{index}].metrics.{name}", metrics.get(name)) for name in _COUNTED]
+    about = timing(nanoseconds_of(f"steps[{index}].timestamp", step.get("timestamp")), None) | {
         "tokens": sum_of(*tokens),
-        "cost_usd": amount_of(f"steps[{place}].metrics.cost_usd", metrics.get("cost_usd")),
+        "cost_usd": amount_of(f"steps[{index}].metrics.cost_usd", metrics.get("cost_usd")),
     }
     results = [
         result | {"type": "tool_result", "tool_call_id": result.get("source_call_id") or _only_id(calls)}

@@ -5,10 +5,9 @@ from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
 
+from gradebook.tasks.datasets.traces.documents import Part
 from gradebook.tasks.datasets.traces.fields import count_of, id_of, nanoseconds_of, object_of, sum_of, text_of, timing
-from gradebook.tasks.datasets.traces.grouping import Part
-from gradebook.tasks.datasets.traces.messages import chat_messages, said_by
-from gradebook.tasks.datasets.traces.talks import Turn, row_of_talk
+from gradebook.tasks.datasets.traces.messages import Turn, chat_messages, joined_text, row_of_conversation
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 _NO_MODEL = "<synthetic>"  # of replies that Claude Code wrote itself, such as an error of the API
@@ -18,7 +17,8 @@ _COUNTED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tok
 
 def matches(first: Mapping[str, Any]) -> bool:
     """Whether a file's first object is of this format."""
-    return "sessionId" in first and isinstance(first.get("type"), str)
+    kind = first.get("type")
+    return "sessionId" in first and isinstance(kind, str) and not kind.isupper()  # as of Langfuse's observations
 
 
 def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part]:
@@ -38,8 +38,8 @@ def read_line(content: Mapping[str, Any]) -> list[Turn]:
         about["agent"] = "sidechain"
     messages = chat_messages([message], str(content["type"]))
     if content.get("isApiErrorMessage") is True:
-        about["error"] = said_by(messages) or "API error"
-    return [Turn(found, about) for found in messages or ([{"role": "assistant"}] if usage else [])]
+        about["error"] = joined_text(messages) or "API error"
+    return [Turn(chat_message, about) for chat_message in messages or ([{"role": "assistant"}] if usage else [])]
 
 
 def row_of_session(session_id: str, read: Iterable[tuple[Part, Sequence[Turn]]], model: str) -> dict[str, Any]:
@@ -48,11 +48,11 @@ def row_of_session(session_id: str, read: Iterable[tuple[Part, Sequence[Turn]]],
     Each line of a reply states the reply's tokens so far: those of the last count, once, at the reply's last step.
     """
     lines: list[tuple[str | int, Turn]] = []  # each turn with its reply
-    for place, (part, line) in enumerate(_by_time(read)):
+    for index, (part, line) in enumerate(_by_time(read)):
         message = object_of(part.content.get("message"))
-        named = text_of(message.get("model"))
-        model = named if named and named != _NO_MODEL else model
-        lines += [(text_of(message.get("id")) or place, turn) for turn in line]
+        model_name = text_of(message.get("model"))
+        model = model_name if model_name and model_name != _NO_MODEL else model
+        lines += [(text_of(message.get("id")) or index, turn) for turn in line]
     tokens = {reply: turn.about["tokens"] for reply, turn in lines if "tokens" in turn.about}
     with_content = {reply for reply, turn in lines if len(turn.message) > 1}
     is_whole = any("agent" not in turn.about for _, turn in lines)  # else a sub-agent's file alone: it is the run
@@ -63,7 +63,7 @@ def row_of_session(session_id: str, read: Iterable[tuple[Part, Sequence[Turn]]],
         with_content.add(reply)
         about = {**turn.about, "tokens": tokens.pop(reply, None)} | ({} if is_whole else {"agent": None})
         turns.append(turn._replace(about={name: value for name, value in about.items() if value is not None}))
-    return row_of_talk(turns[::-1], model, {"trace_id": session_id, "session_id": session_id})
+    return row_of_conversation(turns[::-1], model, {"trace_id": session_id, "session_id": session_id})
 
 
 def _by_time(read: Iterable[tuple[Part, Sequence[Turn]]]) -> list[tuple[Part, Sequence[Turn]]]:

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from gradebook.rubrics.model.outputs import describe_value
 from gradebook.tasks.datasets.decompression import value_fault
-from gradebook.tasks.datasets.json_texts import Notes, load_json
+from gradebook.tasks.datasets.file_formats import Notes, load_json
 
 _NANOSECONDS = 1_000_000_000
 MOST_ID_CHARACTERS = 1_000
@@ -25,9 +25,9 @@ class MisfitError(ValueError):
     """A part of a trace that can't be read: its text says what was found and expected."""
 
 
-def refuse(name: str, found: object, expected: str) -> NoReturn:
+def raise_misfit(name: str, value: object, expected: str) -> NoReturn:
     """Raise the `MisfitError` of one field."""
-    raise MisfitError(f"{name}: found {describe_value(found)}, expected {expected}")
+    raise MisfitError(f"{name}: found {describe_value(value)}, expected {expected}")
 
 
 def object_of(value: Any) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def object_of(value: Any) -> dict[str, Any]:
 
 def objects_of(value: Any) -> list[dict[str, Any]]:
     """The objects of a list; other values have none."""
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def entries_of(name: str, value: Any) -> Iterator[dict[str, Any] | str]:
@@ -64,16 +64,16 @@ def first_of(fields: Mapping[str, Any], names: Iterable[str]) -> Any:
 
 def id_of(name: str, value: Any) -> str:
     """An id. Raises `MisfitError` where it is none, or too long for one."""
-    found = text_of(value) or refuse(name, value, "an id")
-    if len(found) > MOST_ID_CHARACTERS:
-        refuse(name, value, f"an id of at most {MOST_ID_CHARACTERS:,} characters")
-    return found
+    text = text_of(value) or raise_misfit(name, value, "an id")
+    if len(text) > MOST_ID_CHARACTERS:
+        raise_misfit(name, value, f"an id of at most {MOST_ID_CHARACTERS:,} characters")
+    return text
 
 
 def short_of(value: Any) -> str | None:
     """A text that is not empty and no longer than an id, else None."""
-    found = text_of(value)
-    return None if found is None or len(found) > MOST_ID_CHARACTERS else found
+    text = text_of(value)
+    return None if text is None or len(text) > MOST_ID_CHARACTERS else text
 
 
 def nanoseconds_of(name: str, value: Any) -> int | None:
@@ -84,16 +84,16 @@ def nanoseconds_of(name: str, value: Any) -> int | None:
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:
-            refuse(name, value, "a time in ISO 8601")
+            raise_misfit(name, value, "a time in ISO 8601")
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         since = moment - _EPOCH
         nanoseconds = (since.days * 86_400 + since.seconds) * _NANOSECONDS + since.microseconds * 1_000
         if not 0 <= nanoseconds <= _LAST_NANOSECOND:
-            refuse(name, value, "a time from 1970 to 9999")
+            raise_misfit(name, value, "a time from 1970 to 9999")
         return nanoseconds
     count = count_of(name, value)
     if count is not None and count > _LAST_NANOSECOND:
-        refuse(name, value, "nanoseconds since 1970")
+        raise_misfit(name, value, "nanoseconds since 1970")
     return count or None
 
 
@@ -106,7 +106,7 @@ def count_of(name: str, value: Any) -> int | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
-        refuse(name, value, "a whole number, 0 or more")
+        raise_misfit(name, value, "a whole number, 0 or more")
     return value
 
 
@@ -117,37 +117,37 @@ def amount_of(name: str, value: Any) -> float | None:
     try:
         amount = float("nan" if isinstance(value, bool) else value)
     except (TypeError, ValueError, OverflowError):
-        refuse(name, value, "a number, 0 or more")
+        raise_misfit(name, value, "a number, 0 or more")
     if not 0 <= amount < float("inf"):
-        refuse(name, value, "a number, 0 or more")
+        raise_misfit(name, value, "a number, 0 or more")
     return amount
 
 
 def sum_of(*counts: int | None) -> int | None:
     """Sum of the counts that are there; None without any."""
-    given = [count for count in counts if count is not None]
-    return sum(given) if given else None
+    present = [count for count in counts if count is not None]
+    return sum(present) if present else None
 
 
 def tokens_of(name: str, usage: Any) -> int | None:
     """Tokens of a request by its usage, as Langfuse, OpenAI, Anthropic, Gemini and LangChain name them: the total, else
     what went in and what came out. None where all are 0, which is how some write that they do not know.
     """
-    given = object_of(usage)
-    total = count_of(name, first_of(given, _TOTAL))
-    return total or sum_of(count_of(name, first_of(given, _IN)), count_of(name, first_of(given, _OUT))) or None
+    fields = object_of(usage)
+    total = count_of(name, first_of(fields, _TOTAL))
+    return total or sum_of(count_of(name, first_of(fields, _IN)), count_of(name, first_of(fields, _OUT))) or None
 
 
-def usage_in(made: Any) -> dict[str, Any]:
+def usage_in(output: Any) -> dict[str, Any]:
     """Usage that a model's response states itself, also within the messages that LangChain wraps around it."""
-    waiting, seen_count = [object_of(made)], 0
+    waiting, seen_count = [object_of(output)], 0
     while waiting and seen_count < _MOST_WRAPS:
-        given = waiting.pop(0)
-        if usage := next((each for name in _USAGES if (each := object_of(given.get(name)))), None):
+        fields = waiting.pop(0)
+        if usage := next((entry for name in _USAGES if (entry := object_of(fields.get(name)))), None):
             return usage
-        generations = given.get("generations")
+        generations = fields.get("generations")
         batch = generations[0] if isinstance(generations, list) and generations else None
-        inner = [given.get(name) for name in ("llm_output", "message", "kwargs", "response_metadata")]
+        inner = [fields.get(name) for name in ("llm_output", "message", "kwargs", "response_metadata")]
         waiting += objects_of([*inner, *(batch if isinstance(batch, list) else [batch])])
         seen_count += 1
     return {}

@@ -17,10 +17,10 @@ from typing import IO, Any
 import orjson
 import pyarrow as pa
 
-from gradebook.rubrics.model.canonical import canonical_json
 from gradebook.rubrics.model.errors import Fault, OutputsError
+from gradebook.rubrics.model.json_values import canonical_json
 from gradebook.tasks.datasets.decompression import BUFFER_BYTES, FREE_BYTES, MOST_RATIO, MOST_ROW_BYTES
-from gradebook.tasks.datasets.json_texts import Notes, load_json
+from gradebook.tasks.datasets.file_formats import Notes, load_json
 from gradebook.tasks.datasets.traces.documents import Document, too_many_values
 from gradebook.tasks.datasets.traces.fields import (
     MisfitError,
@@ -30,13 +30,12 @@ from gradebook.tasks.datasets.traces.fields import (
     nanoseconds_of,
     object_of,
     objects_of,
-    refuse,
+    raise_misfit,
     sum_of,
     text_of,
     timing,
 )
-from gradebook.tasks.datasets.traces.messages import Message, chat_messages, said_by
-from gradebook.tasks.datasets.traces.talks import Turn, row_of_talk
+from gradebook.tasks.datasets.traces.messages import Message, Turn, chat_messages, joined_text, row_of_conversation
 
 _ZSTD = 93  # compression method of a member, which Python reads from 3.14 on
 _DAMAGES = (
@@ -69,11 +68,13 @@ def read_archive(path: Path, notes: Notes) -> Iterator[Document]:
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             members = archive.infolist()
-            header = next((each for each in members if each.filename in ("header.json", "_journal/start.json")), None)
-            told = {} if header is None else _read_member(file, archive, header, Notes())[0]
-            log = object_of(told.get("eval") if isinstance(told, dict) else None)
-            samples = [each for each in members if each.filename.startswith("samples/")]
-            if len({each.header_offset for each in samples}) < len(samples):
+            header = next(
+                (member for member in members if member.filename in ("header.json", "_journal/start.json")), None
+            )
+            log_header = {} if header is None else _read_member(file, archive, header, Notes())[0]
+            log = object_of(log_header.get("eval") if isinstance(log_header, dict) else None)
+            samples = [member for member in members if member.filename.startswith("samples/")]
+            if len({member.header_offset for member in samples}) < len(samples):
                 raise zipfile.BadZipFile("members that overlap")
             left = max(FREE_BYTES, MOST_RATIO * path.stat().st_size)
             for number, member in enumerate(samples, start=1):
@@ -119,9 +120,9 @@ def read_run(sample: Mapping[str, Any], default_model: str) -> dict[str, Any]:
     """Row of one sample. Raises `MisfitError`."""
     messages = sample.get("messages")
     if not isinstance(messages, list) or not messages:
-        refuse("messages", messages, "a list of messages")
+        raise_misfit("messages", messages, "a list of messages")
     if sample.get("id") in (None, ""):
-        refuse("id", sample.get("id"), "the sample's id")
+        raise_misfit("id", sample.get("id"), "the sample's id")
     log, output = object_of(sample.get("eval")), object_of(sample.get("output"))
     model = text_of(log.get("model")) or text_of(output.get("model")) or default_model
     task = text_of(log.get("task"))
@@ -129,12 +130,12 @@ def read_run(sample: Mapping[str, Any], default_model: str) -> dict[str, Any]:
     values = {name: object_of(score).get("value") for name, score in object_of(sample.get("scores")).items()}
     scores = {name: value for name, value in values.items() if value is not None}  # null: NaN, not scored
     metadata |= {"inspect_scores": scores} if scores else {}
-    row = row_of_talk(_turns(sample), model, object_of(sample.get("metadata")) | metadata)
+    row = row_of_conversation(_turns(sample), model, object_of(sample.get("metadata")) | metadata)
     epoch = count_of("epoch", sample.get("epoch"))
     # Inspect numbers the samples of each task from 1.
     row["case_id"] = f"{task}/{sample['id']}" if task else str(sample["id"])
     target = sample.get("target")
-    is_read = isinstance(target, str) or (isinstance(target, list) and all(isinstance(each, str) for each in target))
+    is_read = isinstance(target, str) or (isinstance(target, list) and all(isinstance(text, str) for text in target))
     row |= {"reference": target if is_read else canonical_json(target)} if target else {}
     row["output"] = row["output"] or text_of(output.get("completion")) or ""
     return row | ({"sample_index": epoch - 1} if epoch else {})
@@ -147,37 +148,40 @@ def _turns(sample: Mapping[str, Any]) -> list[Turn]:
     """
     messages = objects_of(_with_attachments(sample["messages"], object_of(sample.get("attachments"))))
     ids = {message.get("id") for message in messages}
-    named: dict[Any, dict[str, Any]] = {}
+    tool_messages: dict[Any, dict[str, Any]] = {}
     unnamed = deque[dict[str, Any]]()
-    others: dict[Any, list[Turn]] = {}  # by the reply before them
+    other_turns: dict[Any, list[Turn]] = {}  # by the reply before them
     before = None
     for reply, about in _model_calls(sample):
         name = reply.get("id")
         if name is None:
             unnamed.append(about)
         elif name in ids:
-            named[name], before = about, name
+            tool_messages[name], before = about, name
         else:
-            said = {"role": "assistant", "content": said_by(chat_messages([reply]))}
-            others.setdefault(before, []).append(Turn(said, about | {"agent": "sub-agent"}))
+            spoken = {"role": "assistant", "content": joined_text(chat_messages([reply]))}
+            other_turns.setdefault(before, []).append(Turn(spoken, about | {"agent": "sub-agent"}))
     tools = _tool_times(sample)
     turns: list[Turn] = []
     for message in messages:
         about = timing(nanoseconds_of("timestamp", message.get("timestamp")), None)
         if message.get("role") == "assistant":
-            turns += others.pop(None, ())
-            found = named.pop(message.get("id"), None)
-            about |= found if found is not None else unnamed.popleft() if unnamed else {}
+            turns += other_turns.pop(None, ())
+            call = tool_messages.pop(message.get("id"), None)
+            about |= call if call is not None else unnamed.popleft() if unnamed else {}
         about |= tools.get(message.get("tool_call_id"), {})
         is_silent = "tokens" in about  # a reply that only thought
-        turns += [Turn(found, about) for found in chat_messages([message]) or ([{"role": "assistant"}] * is_silent)]
-        turns += others.pop(message.get("id"), ())
-    turns += [turn for rest in others.values() for turn in rest]
+        turns += [
+            Turn(chat_message, about)
+            for chat_message in chat_messages([message]) or ([{"role": "assistant"}] * is_silent)
+        ]
+        turns += other_turns.pop(message.get("id"), ())
+    turns += [turn for rest in other_turns.values() for turn in rest]
     model = text_of(object_of(sample.get("eval")).get("model")) or ""
-    whole = _usage(object_of(object_of(sample.get("model_usage")).get(model)))
-    replies = [place for place, turn in enumerate(turns) if turn.message["role"] == "assistant"]
-    if replies and whole and not any("tokens" in turn.about for turn in turns):
-        turns[replies[-1]] = turns[replies[-1]]._replace(about={**turns[replies[-1]].about, **whole})
+    total = _usage(object_of(object_of(sample.get("model_usage")).get(model)))
+    replies = [index for index, turn in enumerate(turns) if turn.message["role"] == "assistant"]
+    if replies and total and not any("tokens" in turn.about for turn in turns):
+        turns[replies[-1]] = turns[replies[-1]]._replace(about={**turns[replies[-1]].about, **total})
     if error := text_of(object_of(sample.get("error")).get("message")):  # which ended the sample
         turns.append(Turn({"role": "system"}, {"agent": "inspect", "error": error}))
     return turns
@@ -222,9 +226,9 @@ def _times(event: Mapping[str, Any]) -> dict[str, Any]:
 
 def _usage(usage: Mapping[str, Any]) -> dict[str, Any]:
     total = count_of("usage.total_tokens", usage.get("total_tokens"))
-    parts = sum_of(*(count_of(f"usage.{name}", usage.get(name)) for name in _COUNTED))
+    counted = sum_of(*(count_of(f"usage.{name}", usage.get(name)) for name in _COUNTED))
     cost = amount_of("usage.total_cost", usage.get("total_cost"))
-    tokens = parts if total is None else total
+    tokens = counted if total is None else total
     return {name: value for name, value in (("tokens", tokens), ("cost_usd", cost)) if value is not None}
 
 

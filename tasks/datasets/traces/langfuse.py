@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from gradebook.tasks.datasets.traces.documents import Part
 from gradebook.tasks.datasets.traces.fields import (
     amount_of,
     decoded,
@@ -18,7 +19,6 @@ from gradebook.tasks.datasets.traces.fields import (
     tokens_of,
     usage_in,
 )
-from gradebook.tasks.datasets.traces.grouping import Part
 from gradebook.tasks.datasets.traces.messages import (
     answered_messages,
     chat_messages,
@@ -53,21 +53,24 @@ def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part | 
     if "observations" not in document and first_of(document, _TRACE_ID) is not None:
         yield Part(str(first_of(document, _TRACE_ID)), line, dict(document), size)
         return
-    given = objects_of(document.get("traces")) or [object_of(document.get("trace")) or dict(document)]
-    traces = {id_of("id", trace.get("id")): trace for trace in given}
+    trace_objects = objects_of(document.get("traces")) or [object_of(document.get("trace")) or dict(document)]
+    traces = {id_of("id", trace.get("id")): trace for trace in trace_objects}
     observations = list(entries_of("observations", document.get("observations")))
     share = size // (len(observations) + len(traces))
-    placed = [each if isinstance(each, str) else (_trace_of(each, traces), each) for each in observations]
-    with_agents = {each[0] for each in placed if not isinstance(each, str) and each[1].get("type") == "AGENT"}
+    placed = [
+        observation if isinstance(observation, str) else (_trace_of(observation, traces), observation)
+        for observation in observations
+    ]
+    with_agents = {entry[0] for entry in placed if not isinstance(entry, str) and entry[1].get("type") == "AGENT"}
     for trace_id, trace in traces.items():
         root = {name: value for name, value in trace.items() if name != "observations"}
         kind = "TRACE" if trace_id in with_agents else "AGENT"
         yield Part(trace_id, line, root | {"type": kind, "id": trace_id}, share)
-    for each in placed:
-        if isinstance(each, str):
-            yield each
+    for entry in placed:
+        if isinstance(entry, str):
+            yield entry
             continue
-        trace_id, observation = each
+        trace_id, observation = entry
         ids = {"traceId": trace_id, "parentObservationId": first_of(observation, _PARENT) or trace_id}
         yield Part(trace_id, line, observation | ids, share)
 
@@ -83,18 +86,23 @@ def read_span(content: Mapping[str, Any]) -> Span:
     attributes = {} if is_trace else object_of(object_of(decoded(content.get("metadata"))).get("attributes"))
     kind = kind_of(content.get("type"))
     kind = kind_of_fields(attributes) if kind == "system" else kind
-    given, made = _value(content.get("input"), attributes, INPUT), _value(content.get("output"), attributes, OUTPUT)
+    input_value, output_value = (
+        _value(content.get("input"), attributes, INPUT),
+        _value(content.get("output"), attributes, OUTPUT),
+    )
     is_model = kind == "model"
     started = nanoseconds_of("startTime", first_of(content, ("startTime", "start_time", "timestamp")))
     usage = tokens_of("tokens", first_of(content, _USAGE)) or tokens_of("tokens", {"total": first_of(content, _TOKENS)})
     costs = object_of(first_of(content, _COSTS))
     session = text_of(first_of(content, _SESSION))
     failed = content.get("level") == "ERROR"
-    result = result_within(made) if kind in ("tool", "system") else None
-    is_text = is_trace and isinstance(made, str) and not made.startswith(("{", "["))
-    said = answered_messages(made) if is_model or is_text else messages_within(made, "assistant")
-    answered = [] if result else said
-    output = last_content(answered) if is_model else result["content"] if result else made
+    result = result_within(output_value) if kind in ("tool", "system") else None
+    is_text = is_trace and isinstance(output_value, str) and not output_value.startswith(("{", "["))
+    answer_messages = (
+        answered_messages(output_value) if is_model or is_text else messages_within(output_value, "assistant")
+    )
+    answered = [] if result else answer_messages
+    output = last_content(answered) if is_model else result["content"] if result else output_value
     failed = failed or (result is not None and "is_error" in result)
     message = first_of(content, ("statusMessage", "status_message"))
     return Span(
@@ -106,23 +114,23 @@ def read_span(content: Mapping[str, Any]) -> Span:
             "name": text_of(first_of(content, _MODEL) if is_model else None)
             or (tool_of_fields(attributes) if kind == "tool" else None)
             or text_of(content.get("name")),
-            "input": None if is_model else given,
+            "input": None if is_model else input_value,
             "output": output,
             "error": error_of(message, attributes.get("exception.message"), output) if failed else None,
-            "tokens": usage or (tokens_of("tokens", usage_in(made)) if is_model else None),
+            "tokens": usage or (tokens_of("tokens", usage_in(output_value)) if is_model else None),
             "cost_usd": amount_of("cost", first_of(content, _COST)) or amount_of("cost", costs.get("total")) or None,
             **timing(started, nanoseconds_of("endTime", first_of(content, ("endTime", "end_time")))),
         },
-        chat_messages(given) if is_model else messages_within(given),
+        chat_messages(input_value) if is_model else messages_within(input_value),
         answered,
         text_of(first_of(content, _MODEL)),
         metadata={"session_id": session} if session else {},
     )
 
 
-def _value(given: Any, attributes: Mapping[str, Any], names: Iterable[str]) -> Any:
+def _value(value: Any, attributes: Mapping[str, Any], names: Iterable[str]) -> Any:
     """Input or output; its database has JSON as a text, of which some exports make JSON once more.
 
     attributes: of OpenTelemetry's span, where it came from one; they have the value under one of the names.
     """
-    return decoded(decoded(first_of(attributes, names) if given is None else given))
+    return decoded(decoded(first_of(attributes, names) if value is None else value))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gradebook.tasks.datasets.traces.documents import Part
 from gradebook.tasks.datasets.traces.fields import (
     decoded,
     entries_of,
@@ -12,14 +13,13 @@ from gradebook.tasks.datasets.traces.fields import (
     nanoseconds_of,
     object_of,
     objects_of,
-    refuse,
+    raise_misfit,
     short_of,
     text_of,
     timing,
     tokens_of,
     usage_in,
 )
-from gradebook.tasks.datasets.traces.grouping import Part
 from gradebook.tasks.datasets.traces.messages import (
     answered_messages,
     chat_messages,
@@ -42,7 +42,7 @@ def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part | 
     """Spans of one trace. Raises `MisfitError`."""
     spans = list(entries_of("data.spans", object_of(decoded(document.get("data"))).get("spans")))
     if not spans:
-        refuse("data.spans", [], "some spans")
+        raise_misfit("data.spans", [], "some spans")
     info = object_of(document.get("info"))
     trace_id = id_of("info.trace_id", first_of(info, ("trace_id", "request_id")))
     metadata = object_of(first_of(info, ("trace_metadata", "request_metadata")))
@@ -56,11 +56,11 @@ def read_span(content: Mapping[str, Any]) -> Span:
     fields = {name: decoded(value) for name, value in object_of(content.get("attributes")).items()}
     kind = kind_of(fields.get("mlflow.spanType"))
     is_model = kind == "model"
-    given, made = fields.get("mlflow.spanInputs"), fields.get("mlflow.spanOutputs")
-    answered = answered_messages(made) if is_model else messages_within(made, "assistant")
-    result = result_within(made) if kind == "tool" else None
+    inputs, outputs = fields.get("mlflow.spanInputs"), fields.get("mlflow.spanOutputs")
+    answered = answered_messages(outputs) if is_model else messages_within(outputs, "assistant")
+    result = result_within(outputs) if kind == "tool" else None
     model = text_of(first_of(fields, ("mlflow.llm.model", "model"))) or next(
-        (name for each in (given, made) if (name := text_of(object_of(each).get("model")))), None
+        (name for side in (inputs, outputs) if (name := text_of(object_of(side).get("model")))), None
     )
     status = content.get("status")
     code = object_of(status).get("code", content.get("status_code"))
@@ -78,17 +78,17 @@ def read_span(content: Mapping[str, Any]) -> Span:
         {
             "kind": kind,
             "name": (model if is_model else None) or text_of(content.get("name")),
-            "input": None if is_model else given,
-            "output": last_content(answered) if is_model else result["content"] if result else made,
+            "input": None if is_model else inputs,
+            "output": last_content(answered) if is_model else result["content"] if result else outputs,
             "error": error_of(message, *exceptions) if failed else None,
             "tokens": tokens_of("tokens", fields.get("mlflow.chat.tokenUsage"))
-            or (tokens_of("tokens", usage_in(made)) if is_model else None),
+            or (tokens_of("tokens", usage_in(outputs)) if is_model else None),
             **timing(started, nanoseconds_of("end_time", first_of(content, _ENDED))),
         },
-        chat_messages(given) if is_model else messages_within(given),
+        chat_messages(inputs) if is_model else messages_within(inputs),
         answered,
         model if is_model or answered else None,
-        [text for each in objects_of(made) if (text := text_of(each.get("page_content")))]
+        [text for document in objects_of(outputs) if (text := text_of(document.get("page_content")))]
         if kind == "retrieval"
         else (),
         metadata={"session_id": session} if session else {},

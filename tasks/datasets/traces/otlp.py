@@ -1,7 +1,8 @@
 """OpenTelemetry's spans as a collector writes them to JSON, in the four dialects of generative models.
 
-No attribute of the semantic conventions for generative models is stable, so each fact is looked up by the names that
-it has or had: those of OpenTelemetry, of OpenLLMetry, of OpenInference, and of Langfuse and MLflow where these export.
+No attribute of the semantic conventions for generative models is stable, so each fact is looked up by all its present
+and former names: those of OpenTelemetry, OpenLLMetry and OpenInference, and of exports by Langfuse and MLflow.
+Spans as Tempo, Jaeger, Phoenix and the console exporter wrap them are unwrapped first.
 """
 
 import re
@@ -9,10 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from gradebook.tasks.datasets.traces.documents import Part
 from gradebook.tasks.datasets.traces.fields import (
     amount_of,
     count_of,
     decoded,
+    entries_of,
     error_of,
     first_of,
     id_of,
@@ -24,7 +27,6 @@ from gradebook.tasks.datasets.traces.fields import (
     text_of,
     timing,
 )
-from gradebook.tasks.datasets.traces.grouping import Part
 from gradebook.tasks.datasets.traces.messages import (
     Message,
     answered_messages,
@@ -33,7 +35,6 @@ from gradebook.tasks.datasets.traces.messages import (
     result_within,
 )
 from gradebook.tasks.datasets.traces.spans import KINDS, OWN_COLUMNS, Span
-from gradebook.tasks.datasets.traces.wrappings import holds_spans, spans_of
 
 _KIND_NAMES = (
     "openinference.span.kind",
@@ -96,13 +97,13 @@ _EVENT_ROLES = {
     "gen_ai.tool.message": "tool",
     "gen_ai.choice": "assistant",
 }
-_SPREAD = ("gen_ai.prompt.", "llm.input_messages.", "gen_ai.completion.", "llm.output_messages.")
+_SPREAD_PREFIXES = ("gen_ai.prompt.", "llm.input_messages.", "gen_ai.completion.", "llm.output_messages.")
 _MESSAGES = ("gen_ai.system_instructions", "gen_ai.input.messages", "gen_ai.output.messages")
 _MOST_SETS = 1_000  # of names of attributes; spread messages make one for each length of a conversation
 _DETAILS = "gen_ai.client.inference.operation.details"
 _INTEGER = re.compile(r"-?[0-9]{1,18}")  # of 64 bits
 _MOST_KEY, _MOST_LEVELS = 1_000, 20  # of an attribute that spreads messages
-_OWN = {f"gradebook.{column}": column for column in OWN_COLUMNS}
+_OWN_COLUMNS = {f"gradebook.{column}": column for column in OWN_COLUMNS}
 
 
 def matches(first: Mapping[str, Any]) -> bool:
@@ -111,18 +112,18 @@ def matches(first: Mapping[str, Any]) -> bool:
 
 
 def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part | str]:
-    """Spans of one object, and the reason for each that is none."""
-    found = list(_spans(document))
-    for span in found:
+    """Spans of one object, and the reason for each that can't be read."""
+    spans = list(_spans(document))
+    for span in spans:
         if isinstance(span, str):
             yield span
         else:
-            yield Part(str(span.get("traceId") or ""), line, span, size // len(found))
+            yield Part(str(span.get("traceId") or ""), line, span, size // len(spans))
 
 
 def _spans(document: Mapping[str, Any]) -> Iterator[dict[str, Any] | str]:
-    """Spans, each with what its resource says of the trace; the rest of a resource is not copied to every span."""
-    about, kept = None, dict[str, Any]()
+    """Spans, each with the attributes of its resource that describe the trace; no others are copied to each span."""
+    about, attributes = None, dict[str, Any]()
     for span in spans_of(document):
         if isinstance(span, str):
             yield span
@@ -130,14 +131,16 @@ def _spans(document: Mapping[str, Any]) -> Iterator[dict[str, Any] | str]:
         if span["resource"] is not about:  # spans of a resource share it
             about = span["resource"]
             fields = attributes_of(about)
-            kept = {name: fields[name] for name in ("service.name", *_OWN) if short_of(str(fields.get(name, "")))}
-        yield span | {"resource": kept}
+            attributes = {
+                name: fields[name] for name in ("service.name", *_OWN_COLUMNS) if short_of(str(fields.get(name, "")))
+            }
+        yield span | {"resource": attributes}
 
 
-class _Known(NamedTuple):
-    """Names of a span's attributes by what they say; an empty one is none's.
+class _AttributeNames(NamedTuple):
+    """Name of the span's attribute for each fact; empty if there is none.
 
-    They depend on the names alone, and most spans of a kind have the same ones, so they are looked up once.
+    Most spans of a kind have the same names of attributes, so the lookup is cached.
     """
 
     names: Mapping[str, str]  # of a step, by its kind
@@ -153,14 +156,14 @@ class _Known(NamedTuple):
 
 
 @lru_cache(_MOST_SETS)
-def _known(given: tuple[str, ...]) -> _Known:
-    """Name under which a span has each fact: the first of those it may go by."""
+def _attribute_names(names: tuple[str, ...]) -> _AttributeNames:
+    """Name of the attribute for each fact: the first possible name that the span has."""
 
-    def first(names: Iterable[str]) -> str:
-        return next((name for name in names if name in given), "")
+    def first(candidates: Iterable[str]) -> str:
+        return next((name for name in candidates if name in names), "")
 
     total = first(_ALL_TOKENS)
-    return _Known(
+    return _AttributeNames(
         {kind: first(names) for kind, names in _NAMES.items()},
         first(_AGENT),
         first(INPUT),
@@ -168,9 +171,9 @@ def _known(given: tuple[str, ...]) -> _Known:
         (total,) if total else tuple(filter(None, (first(_TOKENS_IN), first(_TOKENS_OUT)))),
         first(_COST),
         first(_SESSION),
-        tuple((name, column) for name, column in _OWN.items() if name in given),
+        tuple((name, column) for name, column in _OWN_COLUMNS.items() if name in names),
         first(_MESSAGES) != "",
-        any(name.startswith(_SPREAD) for name in given),
+        any(name.startswith(_SPREAD_PREFIXES) for name in names),
     )
 
 
@@ -182,49 +185,52 @@ def read_span(content: Mapping[str, Any]) -> Span:
         (text_of(event.get("name")) or "", attributes_of(event.get("attributes")))
         for event in objects_of(content.get("events"))
     ]
-    known = _known(tuple(fields))
+    keys = _attribute_names(tuple(fields))
     get = fields.get
     resource = object_of(content.get("resource"))
     kind = kind_of_fields(fields)
     started = nanoseconds_of("startTimeUnixNano", content.get("startTimeUnixNano"))
-    given, made = decoded(get(known.input)), decoded(get(known.output))
-    asked, answered = _talk(fields, known, events)
-    if kind == "tool" and (result := result_within(made)):
-        made = result["content"]
+    input_value, output_value = decoded(get(keys.input)), decoded(get(keys.output))
+    prompt, answered = _conversation(fields, keys, events)
+    if kind == "tool" and (result := result_within(output_value)):
+        output_value = result["content"]
     if kind == "model":
-        asked, answered = asked or chat_messages(given), answered or answered_messages(get(known.output))
+        prompt, answered = prompt or chat_messages(input_value), answered or answered_messages(get(keys.output))
     elif kind != "tool":
-        asked, answered = asked or messages_within(given), answered or messages_within(made, "assistant")
-    has_talk = kind == "model" and bool(asked or answered)
-    metadata = {"service": resource.get("service.name"), "session_id": get(known.session)}
+        prompt, answered = (
+            prompt or messages_within(input_value),
+            answered or messages_within(output_value, "assistant"),
+        )
+    has_talk = kind == "model" and bool(prompt or answered)
+    metadata = {"service": resource.get("service.name"), "session_id": get(keys.session)}
     return Span(
         id_of("spanId", content.get("spanId")),
         text_of(content.get("parentSpanId")),
         started,
         {
             "kind": kind,
-            "name": text_of(get(known.names.get(kind, ""))) or text_of(content.get("name")),
-            "agent": text_of(get(known.agent)),
-            # What a model was asked is in the prompt and in the steps before: each call repeats it all.
-            "input": None if has_talk else given or _listed(asked),
-            "output": _said(answered) if has_talk else made or _listed(answered),
+            "name": text_of(get(keys.names.get(kind, ""))) or text_of(content.get("name")),
+            "agent": text_of(get(keys.agent)),
+            # The input of a model is in the prompt and in the steps before: each call repeats all of it.
+            "input": None if has_talk else input_value or _text_or_messages(prompt),
+            "output": _joined_texts(answered) if has_talk else output_value or _text_or_messages(answered),
             "error": _error(content, fields, events),
-            "tokens": sum_of(*[count_of("tokens", fields[name]) for name in known.tokens]),
-            "cost_usd": amount_of("cost", get(known.cost)),
+            "tokens": sum_of(*[count_of("tokens", fields[name]) for name in keys.tokens]),
+            "cost_usd": amount_of("cost", get(keys.cost)),
             **timing(started, nanoseconds_of("endTimeUnixNano", content.get("endTimeUnixNano"))),
         },
-        asked,
+        prompt,
         answered,
-        text_of(get(known.names["model"])),
+        text_of(get(keys.names["model"])),
         _documents(fields) if kind == "retrieval" else (),
-        {column: resource[name] for name, column in _OWN.items() if name in resource}
-        | {column: fields[name] for name, column in known.own},
+        {column: resource[name] for name, column in _OWN_COLUMNS.items() if name in resource}
+        | {column: fields[name] for name, column in keys.own},
         {name: value for name, value in metadata.items() if isinstance(value, str)},
     )
 
 
 def attributes_of(listed: Any) -> dict[str, Any]:
-    """Attributes by their keys, without those that have no key or no value; those of other wrappings are an object."""
+    """Attributes by their keys, without those that have no key or no value. listed: key/value pairs, or an object."""
     if isinstance(listed, dict):
         return {key: value for key, value in listed.items() if key and value is not None}
     fields: dict[str, Any] = {}
@@ -239,16 +245,16 @@ def attributes_of(listed: Any) -> dict[str, Any]:
     return fields
 
 
-def _value(given: Any) -> Any:
-    """Value that OTLP's JSON wraps by its type."""
-    if not isinstance(given, dict) or not given:
+def _value(wrapped: Any) -> Any:
+    """Plain value of one that OTLP's JSON wraps by its type."""
+    if not isinstance(wrapped, dict) or not wrapped:
         return None
-    form, value = next(iter(given.items()))
+    form, value = next(iter(wrapped.items()))
     if form == "stringValue":
         return value
     if form == "arrayValue":
         values = object_of(value).get("values")
-        return [_value(each) for each in values] if isinstance(values, list) else []
+        return [_value(entry) for entry in values] if isinstance(values, list) else []
     if form == "kvlistValue":
         return attributes_of(object_of(value).get("values"))
     if form == "intValue" and isinstance(value, str) and _INTEGER.fullmatch(value):
@@ -259,8 +265,8 @@ def _value(given: Any) -> Any:
 def kind_of_fields(fields: Mapping[str, Any]) -> str:
     """Kind of a step by the attributes of its span."""
     for name in _KIND_NAMES:
-        found = decoded(fields[name]) if name in fields else None
-        if isinstance(found, str) and (kind := KINDS.get(found.lower())):
+        tool = decoded(fields[name]) if name in fields else None
+        if isinstance(tool, str) and (kind := KINDS.get(tool.lower())):
             return kind
     if "gen_ai.prompt.0.content" in fields or fields.get("gcp.vertex.agent.llm_request") not in (None, "", "{}", {}):
         return "model"
@@ -272,22 +278,22 @@ def tool_of_fields(fields: Mapping[str, Any]) -> str | None:
     return text_of(first_of(fields, _NAMES["tool"]))
 
 
-def _talk(
-    fields: Mapping[str, Any], known: _Known, events: Sequence[tuple[str, Mapping[str, Any]]]
+def _conversation(
+    fields: Mapping[str, Any], keys: _AttributeNames, events: Sequence[tuple[str, Mapping[str, Any]]]
 ) -> tuple[list[Message], list[Message]]:
-    """Messages that a span was asked and that it answered, from the first dialect that has some."""
-    given_in = [fields] if known.has_messages else []
-    for given in (*given_in, *(attributes for name, attributes in events if name == _DETAILS)):
-        instructions, asked_of, answer = map(given.get, _MESSAGES)
-        asked = [message | {"role": "system"} for message in chat_messages(instructions, "system")]
-        asked += chat_messages(asked_of)
+    """Input and output messages of a span, from the first dialect that has some."""
+    given_in = [fields] if keys.has_messages else []
+    for source in (*given_in, *(attributes for name, attributes in events if name == _DETAILS)):
+        instructions, asked_of, answer = map(source.get, _MESSAGES)
+        prompt = [message | {"role": "system"} for message in chat_messages(instructions, "system")]
+        prompt += chat_messages(asked_of)
         answered = chat_messages(answer, "assistant")
-        if asked or answered:
-            return asked, answered
-    asked, answered = [], []
-    if known.is_spread:
-        asked = chat_messages(_numbered(fields, "gen_ai.prompt."))
-        asked = asked or chat_messages(_numbered(fields, "llm.input_messages."))
+        if prompt or answered:
+            return prompt, answered
+    prompt, answered = [], []
+    if keys.is_spread:
+        prompt = chat_messages(_numbered(fields, "gen_ai.prompt."))
+        prompt = prompt or chat_messages(_numbered(fields, "llm.input_messages."))
         spread = _numbered(fields, "gen_ai.completion.") or _numbered(fields, "llm.output_messages.")
         answered = chat_messages(spread, "assistant")
     for name, attributes in events:
@@ -295,13 +301,13 @@ def _talk(
             body = decoded(first_of(attributes, ("gen_ai.event.content", "event_body", "content")))
             message = {**attributes, **body} if isinstance(body, dict) else dict(attributes)
             message["tool_calls"] = decoded(message.get("tool_calls"))
-            (answered if name == "gen_ai.choice" else asked).extend(chat_messages({"role": role} | message, role))
-    return asked, answered
+            (answered if name == "gen_ai.choice" else prompt).extend(chat_messages({"role": role} | message, role))
+    return prompt, answered
 
 
 def _numbered(fields: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
     """Messages that are spread over attributes such as `PREFIX0.role` and `PREFIX0.tool_calls.0.name`."""
-    return [_plain(message) for message in _in_turn(_tree_of(fields, prefix))]
+    return [_plain(message) for message in _by_number(_tree_of(fields, prefix))]
 
 
 def _tree_of(fields: Mapping[str, Any], prefix: str) -> dict[str, Any]:
@@ -310,15 +316,15 @@ def _tree_of(fields: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     for name, value in fields.items():
         if name.startswith(prefix) and len(name) <= _MOST_KEY and name.count(".") <= _MOST_LEVELS:
             *path, last = name.removeprefix(prefix).split(".")
-            place = tree
+            node = tree
             for key in path:
-                inner = place.setdefault(key, {})
-                place = inner if isinstance(inner, dict) else {}
-            place.setdefault(last, value)
+                inner = node.setdefault(key, {})
+                node = inner if isinstance(inner, dict) else {}
+            node.setdefault(last, value)
     return tree
 
 
-def _in_turn(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _by_number(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
     numbered = sorted(
         (int(key), value)
         for key, value in tree.items()
@@ -329,24 +335,30 @@ def _in_turn(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _plain(message: dict[str, Any]) -> dict[str, Any]:
     """Message without the levels that OpenInference puts around each part."""
-    given = object_of(message.get("message")) or message
-    made: dict[str, Any] = {name: given[name] for name in ("role", "content", "name", "tool_call_id") if name in given}
-    if isinstance(made.get("content"), str):
-        made["content"] = decoded(made["content"]) if made["content"].startswith('[{"type"') else made["content"]
-    if contents := _in_turn(object_of(given.get("contents"))):
-        made["content"] = [object_of(each.get("message_content")) for each in contents]
-    calls = _in_turn(object_of(given.get("tool_calls")))
+    fields = object_of(message.get("message")) or message
+    chat_message: dict[str, Any] = {
+        name: fields[name] for name in ("role", "content", "name", "tool_call_id") if name in fields
+    }
+    if isinstance(chat_message.get("content"), str):
+        chat_message["content"] = (
+            decoded(chat_message["content"])
+            if chat_message["content"].startswith('[{"type"')
+            else chat_message["content"]
+        )
+    if contents := _by_number(object_of(fields.get("contents"))):
+        chat_message["content"] = [object_of(content.get("message_content")) for content in contents]
+    calls = _by_number(object_of(fields.get("tool_calls")))
     if calls:
-        made["tool_calls"] = [object_of(call.get("tool_call")) or call for call in calls]
-    return made
+        chat_message["tool_calls"] = [object_of(call.get("tool_call")) or call for call in calls]
+    return chat_message
 
 
-def _said(answered: Iterable[Message]) -> str | None:
+def _joined_texts(answered: Iterable[Message]) -> str | None:
     texts = [message["content"] for message in answered if isinstance(message.get("content"), str)]
     return "\n".join(texts) or None
 
 
-def _listed(messages: list[Message]) -> Any:
+def _text_or_messages(messages: list[Message]) -> Any:
     if len(messages) == 1 and set(messages[0]) == {"role", "content"}:
         return messages[0]["content"]
     return messages or None
@@ -366,6 +378,150 @@ def _error(
 def _documents(fields: Mapping[str, Any]) -> list[str]:
     """Texts of what was retrieved."""
     listed = objects_of(decoded(fields.get("gen_ai.retrieval.documents")))
-    found = listed or [object_of(each.get("document")) for each in _in_turn(_tree_of(fields, "retrieval.documents."))]
-    texts = (first_of(each, ("content", "text", "page_content")) for each in found)
+    documents = listed or [
+        object_of(entry.get("document")) for entry in _by_number(_tree_of(fields, "retrieval.documents."))
+    ]
+    texts = (first_of(document, ("content", "text", "page_content")) for document in documents)
     return [text for text in texts if isinstance(text, str)]
+
+
+_MOST_NESTED = 20  # of attributes that are nested
+_VALUES = ("value", "parameters", "arguments", "metadata", "schema")  # last parts of names whose values stay objects
+_TRACE_ID, _SPAN_ID = ("trace_id", "traceId"), ("span_id", "spanId")
+_ERRORS = (True, "true", "ERROR")
+
+
+def holds_spans(document: Mapping[str, Any]) -> bool:
+    """Whether an object is one of OTLP's, or a wrapping of its spans."""
+    batches = objects_of(document.get("batches"))[:1]
+    if isinstance(document.get("resourceSpans"), list) or any("resource" in batch for batch in batches):
+        return True
+    inner = _inner(document)
+    return (inner is not None and holds_spans(inner)) or any(
+        map(_is_trace_or_span, [document, *_data_objects(document)[:1]])
+    )
+
+
+def spans_of(document: Mapping[str, Any]) -> Iterator[dict[str, Any] | str]:
+    """Spans, each with its resource as `resource`, and the reason for each entry that is none."""
+    resources = first_of(document, ("resourceSpans", "batches"))
+    if resources is not None or not holds_spans(document):
+        name = "batches" if "batches" in document else "resourceSpans"
+        for resource in entries_of(name, resources):
+            yield from [resource] if isinstance(resource, str) else _of_resource(resource)
+    elif (inner := _inner(document)) is not None:
+        yield from spans_of(inner)
+    else:
+        for entry in [document] if _is_trace_or_span(document) else entries_of("data", document.get("data")):
+            if isinstance(entry, str):
+                yield entry
+            else:
+                yield from _of_jaeger(entry) if "spans" in entry else [_alone(entry)]
+
+
+def _inner(document: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Object of OTLP in the answers of the second version of Tempo's API and of the third of Jaeger's."""
+    holders = (object_of(document.get(name)) for name in ("trace", "result"))
+    return next((inner for inner in holders if "resourceSpans" in inner or "batches" in inner), None)
+
+
+def _data_objects(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return objects_of(document.get("data"))
+
+
+def _is_trace_or_span(entry: Mapping[str, Any]) -> bool:
+    """Whether an object is a trace of Jaeger, or one span: of Phoenix, of the console exporter, or alone as in OTLP."""
+    ids = [first_of(object_of(entry.get("context")) or entry, names) for names in (_TRACE_ID, _SPAN_ID)]
+    is_jaeger = isinstance(entry.get("spans"), list) and "processes" in entry
+    is_span = None not in ids and isinstance(entry.get("attributes"), dict | list) and "name" in entry
+    return is_jaeger or is_span
+
+
+def _of_resource(resource: Mapping[str, Any]) -> Iterator[dict[str, Any] | str]:
+    about = object_of(resource.get("resource")).get("attributes")
+    name = "scopeSpans" if "scopeSpans" in resource else "instrumentationLibrarySpans"
+    for scope in entries_of("scopeSpans", resource.get(name)):
+        if isinstance(scope, str):
+            yield scope
+            continue
+        for span in entries_of("spans", scope.get("spans")):
+            yield span if isinstance(span, str) else span | {"resource": about}
+
+
+def _of_jaeger(trace: Mapping[str, Any]) -> Iterator[dict[str, Any] | str]:
+    """Spans of a trace of Jaeger: its times are microseconds, its tags and logs are attributes and events."""
+    processes = object_of(trace.get("processes"))
+    for span in entries_of("spans", trace.get("spans")):
+        if isinstance(span, str):
+            yield span
+            continue
+        begin, duration = span.get("startTime"), span.get("duration")
+        tags = _tags(span.get("tags"))
+        process = object_of(processes.get(str(span.get("processID"))))
+        logs = [_tags(log.get("fields")) for log in objects_of(span.get("logs"))]
+        parents = [
+            reference for reference in objects_of(span.get("references")) if reference.get("refType") != "FOLLOWS_FROM"
+        ]
+        failed = tags.get("error") in _ERRORS or tags.get("otel.status_code") in _ERRORS
+        yield {
+            "traceId": span.get("traceID"),
+            "spanId": span.get("spanID"),
+            "parentSpanId": (parents[0] if parents else {}).get("spanID"),
+            "name": span.get("operationName"),
+            "startTimeUnixNano": _nanoseconds(begin),
+            "endTimeUnixNano": _nanoseconds(begin + duration if type(begin) is type(duration) is int else None),
+            "attributes": tags,
+            "events": [{"name": first_of(fields, ("event", "name")), "attributes": fields} for fields in logs],
+            "status": {"code": 2 if failed else 0, "message": tags.get("otel.status_description")},
+            "resource": _tags(process.get("tags")) | {"service.name": process.get("serviceName")},
+        }
+
+
+def _nanoseconds(microseconds: Any) -> Any:
+    """Nanoseconds of whole microseconds; other values as they are, to be named where spans are read."""
+    return microseconds * 1_000 if type(microseconds) is int else microseconds
+
+
+def _tags(listed: Any) -> dict[str, Any]:
+    tags = ((tag.get("key"), tag.get("value")) for tag in objects_of(listed))
+    return {key: value for key, value in tags if isinstance(key, str) and key and value is not None}
+
+
+def _alone(span: Mapping[str, Any]) -> dict[str, Any]:
+    """A span that is no part of another object; its attributes are listed as in OTLP, or one object, flat or nested."""
+    context, status, kind = object_of(span.get("context")) or span, object_of(span.get("status")), span.get("span_kind")
+    code, attributes = first_of({**span, **status}, ("status_code", "code")), span.get("attributes")
+    if isinstance(attributes, dict):
+        attributes = ({"openinference.span.kind": kind} if kind else {}) | _flat(attributes)
+    return {
+        "traceId": first_of(context, _TRACE_ID),
+        "spanId": first_of(context, _SPAN_ID),
+        "parentSpanId": first_of(span, ("parent_id", "parent_span_id", "parentSpanId", "parentId")),
+        "name": span.get("name"),
+        "startTimeUnixNano": first_of(span, ("start_time", "startTimeUnixNano", "start_time_unix_nano", "startTime")),
+        "endTimeUnixNano": first_of(span, ("end_time", "endTimeUnixNano", "end_time_unix_nano", "endTime")),
+        "attributes": attributes,
+        "events": span.get("events"),
+        "status": {
+            "code": 2 if code in (2, "ERROR", "STATUS_CODE_ERROR") else 0,
+            "message": first_of(status, ("description", "message")) or span.get("status_message"),
+        },
+        "resource": object_of(span.get("resource")).get("attributes"),
+    }
+
+
+def _flat(attributes: Any) -> dict[str, Any]:
+    """Attributes with the names of nested ones joined by dots, and the places of lists among them."""
+    flat: dict[str, Any] = {}
+    waiting: list[tuple[str, Any, int]] = [(str(name), value, 0) for name, value in object_of(attributes).items()]
+    while waiting:
+        name, value, level = waiting.pop()
+        inner: Any = ()
+        if level < _MOST_NESTED and not name.endswith(_VALUES):
+            is_list = isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value)
+            inner = value.items() if isinstance(value, dict) else enumerate(value) if is_list else ()
+        if inner:
+            waiting += [(f"{name}.{key}", entry, level + 1) for key, entry in inner]
+        elif value is not None:
+            flat[name] = value
+    return flat

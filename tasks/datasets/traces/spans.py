@@ -7,12 +7,12 @@ from itertools import takewhile
 from math import isclose
 from typing import Any, NamedTuple
 
-from gradebook.rubrics.model.canonical import canonical_json
-from gradebook.tasks.datasets.conversations import id_of_prompt, steps_of_messages
+from gradebook.rubrics.model.json_values import canonical_json
+from gradebook.tasks.datasets.row_parser import id_of_prompt, steps_of_messages
 from gradebook.tasks.datasets.traces.fields import decoded, short_of
-from gradebook.tasks.datasets.traces.messages import Message, said_by
+from gradebook.tasks.datasets.traces.messages import Message, joined_text
 
-_SHOWN = 80  # characters of an id in a message
+_SHOWN_CHARACTERS = 80  # characters of an id in a message
 _MOST_DIFFERENCES = 20  # of usage that a row's metadata lists
 # Columns that an attribute `gradebook.COLUMN` of any span sets.
 OWN_COLUMNS = ("case_id", "model", "checkpoint", "sample_index", "reference", "cluster")
@@ -33,7 +33,7 @@ class Span(NamedTuple):
     parent_id: str | None
     started: int | None  # nanoseconds since 1970
     step: dict[str, Any]  # the fields of the step but parent_index
-    asked: Sequence[Message] = ()  # what a model or an agent was given
+    asked: Sequence[Message] = ()  # input of a model or an agent
     answered: Sequence[Message] = ()  # what it answered
     model: str | None = None  # its name
     documents: Sequence[str] = ()  # what was retrieved
@@ -55,18 +55,20 @@ def kind_of(name: Any) -> str:
 
 
 def in_order(spans: Iterable[Span]) -> OrderedSpans:
-    """Order the spans of one trace. A span whose parent is not in the file stands for itself, as a root does."""
+    """Order the spans of one trace. A span whose parent is not in the file is a root."""
     by_id: dict[str, tuple[int, Span]] = {}
     misfits = []
-    for place, span in enumerate(spans):
+    for index, span in enumerate(spans):
         if span.span_id in by_id:
-            misfits.append((span, f"span {span.span_id[:_SHOWN]} comes a second time in its trace, expected it once"))
+            misfits.append(
+                (span, f"span {span.span_id[:_SHOWN_CHARACTERS]} comes a second time in its trace, expected it once")
+            )
         else:
-            by_id[span.span_id] = place, span
+            by_id[span.span_id] = index, span
     children: dict[str | None, list[tuple[int, int, Span]]] = {}
-    for place, span in by_id.values():
+    for index, span in by_id.values():
         parent = span.parent_id if span.parent_id in by_id else None
-        children.setdefault(parent, []).append((span.started or 0, place, span))
+        children.setdefault(parent, []).append((span.started or 0, index, span))
     ordered: list[Span] = []
     parents: list[int | None] = []
     places: dict[str, int] = {}
@@ -80,29 +82,33 @@ def in_order(spans: Iterable[Span]) -> OrderedSpans:
         for child in children.pop(span.span_id, ()):
             heapq.heappush(waiting, child)
     reason = "span {} is among its own ancestors, or below such spans, expected a tree of spans"
-    misfits += [(span, reason.format(span.span_id[:_SHOWN])) for left in children.values() for _, _, span in left]
+    misfits += [
+        (span, reason.format(span.span_id[:_SHOWN_CHARACTERS])) for left in children.values() for _, _, span in left
+    ]
     return OrderedSpans(ordered, parents, misfits)
 
 
 def row_of_spans(trace_id: str, ordered: OrderedSpans, default_model: str) -> dict[str, Any]:
     """Row of a trace.
 
-    What the first model of the outermost agents was asked is the prompt, or without agents the first model. The answer
-    is the last text of the outermost agent or model. Where no span is a tool's, the calls and results in the models'
-    messages are steps below them.
+    The prompt is the question to the first model of the outermost agents, or without agents to the first model. The
+    answer is the last text of the outermost agent or model. Where no span is a tool's, the calls and results in the
+    models' messages are steps below them.
     """
     spans = ordered.spans
     run = _Run(spans, ordered.parents)
     agents, models = run.main_spans("agent"), run.main_spans("model")
-    asked: Sequence[Message] = next((span.asked for span in [*models, *agents, *spans] if span.asked), ())
-    prompt, done = _divided(asked)
+    prompt_messages: Sequence[Message] = next((span.asked for span in [*models, *agents, *spans] if span.asked), ())
+    prompt, done = _split_prompt(prompt_messages)
     metadata = {name: value for span in reversed(spans) for name, value in span.metadata.items()}
     if differences := [*run.count_once("tokens"), *run.count_once("cost_usd")]:
         metadata["usage_differences"] = differences[:_MOST_DIFFERENCES]
     asks = [span for span in spans if span.step["kind"] != "tool"] or spans
     question: Any = prompt or next((span.step["input"] for span in asks if span.step.get("input") is not None), None)
     row = {
-        "case_id": f"trace-{trace_id}" if question is None else id_of_prompt(_lasting(question) or question),
+        "case_id": f"trace-{trace_id}"
+        if question is None
+        else id_of_prompt(_without_run_details(question) or question),
         "model": next((span.model for span in [*models[::-1], *agents[::-1]] if span.model), default_model),
         "prompt": question,
         "output": run.answer(),
@@ -113,25 +119,25 @@ def row_of_spans(trace_id: str, ordered: OrderedSpans, default_model: str) -> di
     return row | {name: value for span in reversed(spans) for name, value in span.columns.items()}
 
 
-def _divided(asked: Sequence[Message]) -> tuple[list[Message], list[Message]]:
-    """Messages of the question, and the calls of tools after it with their results, which are a run's own work."""
-    last = max((place for place, message in enumerate(asked) if message["role"] == "user"), default=-1)
-    begin = last + 1 + sum(1 for _ in takewhile(lambda message: message["role"] == "system", asked[last + 1 :]))
-    done = list(asked[begin:])
+def _split_prompt(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
+    """Messages of the question, and the tool calls after it with their results, which belong to the run."""
+    last = max((index for index, message in enumerate(messages) if message["role"] == "user"), default=-1)
+    begin = last + 1 + sum(1 for _ in takewhile(lambda message: message["role"] == "system", messages[last + 1 :]))
+    done = list(messages[begin:])
     has_calls = any(message["role"] == "tool" or "tool_calls" in message for message in done)
-    return (list(asked[:begin]), done) if has_calls else (list(asked), [])
+    return (list(messages[:begin]), done) if has_calls else (list(messages), [])
 
 
-def _lasting(prompt: Any) -> Any:
-    """A prompt without what is new in each run: results of tools in an earlier turn, and the ids of their calls."""
-    if not isinstance(prompt, list) or not all(isinstance(each, dict) for each in prompt):
+def _without_run_details(prompt: Any) -> Any:
+    """Prompt without parts that differ from run to run: results of tools in an earlier turn, and ids of their calls."""
+    if not isinstance(prompt, list) or not all(isinstance(message, dict) for message in prompt):
         return prompt
-    asked = [{name: value for name, value in each.items() if name != "tool_calls"} for each in prompt]
-    return [message for message in asked if message.get("role") != "tool" and set(message) != {"role"}]
+    plain_prompt = [{name: value for name, value in message.items() if name != "tool_calls"} for message in prompt]
+    return [message for message in plain_prompt if message.get("role") != "tool" and set(message) != {"role"}]
 
 
 class _Run:
-    """Steps of a trace while they are put together; one for each span, at its place."""
+    """Steps of a trace under construction: one for each span, at the same index."""
 
     def __init__(self, spans: Sequence[Span], parents: Sequence[int | None]) -> None:
         self._spans, self._parents = spans, parents
@@ -140,25 +146,25 @@ class _Run:
         self._find_tools()
         self._around = self._places_around()
         self._is_main: list[bool] = []  # whether a span is an outermost agent, or within one
-        for step, around in zip(self._steps, self._around, strict=True):
-            self._is_main.append(step["kind"] == "agent" if around is None else self._is_main[around])
+        for step, parent in zip(self._steps, self._around, strict=True):
+            self._is_main.append(step["kind"] == "agent" if parent is None else self._is_main[parent])
 
     def _find_tools(self) -> None:
-        """Make spans of no kind that bear the name of a tool that a model called steps of that tool, the innermost."""
+        """Turn innermost spans of no kind into tool steps if they have the name of a tool that a model called."""
         calls: dict[str, list[dict[str, Any]]] = {}
-        for call in (call for found in self._calls.values() for call in found if "name" in call):
+        for call in (call for span_calls in self._calls.values() for call in span_calls if "name" in call):
             calls.setdefault(call["name"], []).append(call)
         below: dict[int | None, set[str]] = {}  # names of tools below a span
-        for place in reversed(range(len(self._steps) if calls else 0)):
-            step, inner = self._steps[place], below.pop(place, set[str]())
+        for index in reversed(range(len(self._steps) if calls else 0)):
+            step, inner = self._steps[index], below.pop(index, set[str]())
             name = str(step.get("name", "")).removeprefix("tool.").removeprefix("execute_tool ")
             if step["kind"] == "system" and name in calls and name not in inner:
                 step |= {"kind": "tool", "name": name}
                 inner.add(name)
-            beside = below.get(self._parents[place], set[str]())
-            smaller, larger = sorted((inner, beside), key=len)
+            siblings = below.get(self._parents[index], set[str]())
+            smaller, larger = sorted((inner, siblings), key=len)
             larger |= smaller
-            below[self._parents[place]] = larger
+            below[self._parents[index]] = larger
         tools: dict[str, list[dict[str, Any]]] = {}
         for step in self._steps:
             if step["kind"] == "tool" and step.get("name") in calls:
@@ -169,7 +175,7 @@ class _Run:
                     _complete(step, call)
 
     def _places_around(self) -> list[int | None]:
-        """Place of the innermost agent, model or tool around each span; None: none is."""
+        """Index of the innermost agent, model or tool around each span; None if there is none."""
         around: list[int | None] = []
         for parent in self._parents:
             is_one = parent is not None and self._steps[parent]["kind"] in ("agent", "model", "tool")
@@ -177,98 +183,102 @@ class _Run:
         return around
 
     def main_spans(self, kind: str) -> list[Span]:
-        """Spans of a kind that are outermost agents or within them; all of the kind where none is.
+        """Spans of a kind that are outermost agents or within them; all spans of the kind if there is none.
 
-        A model beside the agents, such as one that makes a title, has no part in what they were asked or answered.
+        A model outside the agents, such as one that makes a title, has no part in their input and output.
         """
-        of_kind = [place for place, step in enumerate(self._steps) if step["kind"] == kind]
-        return [self._spans[place] for place in [place for place in of_kind if self._is_main[place]] or of_kind]
+        of_kind = [index for index, step in enumerate(self._steps) if step["kind"] == kind]
+        return [self._spans[index] for index in [place for place in of_kind if self._is_main[place]] or of_kind]
 
     def count_once(self, measure: str) -> list[dict[str, Any]]:
-        """Leave a measure to the lowest spans that have it; the sums above them that differ from theirs.
+        """Remove a measure from all but the lowest spans that have it. Returns the removed sums that differ.
 
-        A model's own request has spans below it of the kinds model and system: what a tool or an agent that it
-        started used is not part of it.
+        A model's own request includes the spans below it of the kinds model and system, but not the tools and agents
+        that it started.
         """
         count = len(self._steps)
         below, requested = [0] * count, [0] * count  # all that is counted below a span, and that of its own request
         differences = []
-        for place in reversed(range(count)):
-            step, parent = self._steps[place], self._parents[place]
-            parts = requested[place] if step["kind"] == "model" else below[place]
-            if (own := step.get(measure)) and parts:
+        for index in reversed(range(count)):
+            step, parent = self._steps[index], self._parents[index]
+            parts = requested[index] if step["kind"] == "model" else below[index]
+            if (own_count := step.get(measure)) and parts:
                 del step[measure]
-                if not isclose(own, parts, rel_tol=1e-6):
-                    span_id = self._spans[place].span_id
-                    differences.append({"span_id": span_id, "measure": measure, "stated": own, "below": parts})
+                if not isclose(own_count, parts, rel_tol=1e-6):
+                    span_id = self._spans[index].span_id
+                    differences.append({"span_id": span_id, "measure": measure, "stated": own_count, "below": parts})
             counted = step.get(measure) or 0
             if parent is not None:
-                below[parent] += counted + below[place]
-                requested[parent] += counted + requested[place] if step["kind"] in ("model", "system") else 0
+                below[parent] += counted + below[index]
+                requested[parent] += counted + requested[index] if step["kind"] in ("model", "system") else 0
         return differences[::-1]
 
     def answer(self) -> str:
-        """Last text of the outermost agent, else of the outermost model; else what a root gave back."""
-        texts = [said_by(span.answered) for span in self._spans]
+        """Last text of the outermost agent, else of the outermost model, else the output of a root."""
+        texts = [joined_text(span.answered) for span in self._spans]
         latest: dict[int | None, str] = {}  # text of the last agent or model directly within another one
-        tops: dict[str, str] = {}  # of those around which none is, by their kinds
-        for place in reversed(range(len(self._steps))):
-            step, around = self._steps[place], self._around[place]
+        tops: dict[str, str] = {}  # of the outermost ones, by kind
+        for index in reversed(range(len(self._steps))):
+            step, parent = self._steps[index], self._around[index]
             if step["kind"] in ("agent", "model"):
-                texts[place] = texts[place] or _plain(step) or latest.get(place, "")
-                if texts[place]:
-                    latest.setdefault(around, texts[place])
-                if around is None:
-                    tops[step["kind"]] = tops.get(step["kind"]) or texts[place]
-        models = [place for place, step in enumerate(self._steps) if step["kind"] == "model"]
-        roots = [place for place, parent in enumerate(self._parents) if parent is None]
-        said = (texts[0] if len(roots) == 1 else "") or tops.get("agent", "")
-        if not said and not any(self._is_main[place] for place in models):  # a model beside agents may make a title
-            said = tops.get("model", "")
-        if not said and not tops:  # all models are within tools
-            said = next((texts[place] for place in reversed(models) if texts[place]), "")
+                texts[index] = texts[index] or _plain(step) or latest.get(index, "")
+                if texts[index]:
+                    latest.setdefault(parent, texts[index])
+                if parent is None:
+                    tops[step["kind"]] = tops.get(step["kind"]) or texts[index]
+        models = [index for index, step in enumerate(self._steps) if step["kind"] == "model"]
+        roots = [index for index, parent in enumerate(self._parents) if parent is None]
+        answer = (texts[0] if len(roots) == 1 else "") or tops.get("agent", "")
+        if not answer and not any(
+            self._is_main[index] for index in models
+        ):  # a model outside the agents may make a title
+            answer = tops.get("model", "")
+        if not answer and not tops:  # all models are within tools
+            answer = next((texts[index] for index in reversed(models) if texts[index]), "")
         kinds = ("agent", "system", *(("model", "tool", "retrieval") if len(roots) == 1 else ()))
-        ends = [self._steps[place] for place in reversed(roots) if self._steps[place]["kind"] in kinds]
+        ends = [self._steps[index] for index in reversed(roots) if self._steps[index]["kind"] in kinds]
         output = next((step["output"] for step in ends if "output" in step), "")
-        return said or (output if isinstance(output, str) else canonical_json(output))
+        return answer or (output if isinstance(output, str) else canonical_json(output))
 
     def all_steps(self, before: Sequence[Message]) -> list[dict[str, Any]]:
-        """Steps of the spans. Where none is a tool's, those of the calls in messages: before the first span, and below.
+        """Steps of the spans; without tool spans also of the calls in messages, before the first span and below.
 
         before: messages of the run from before its first span.
         """
         has_tools = any(step["kind"] in ("tool", "retrieval") for step in self._steps)
         steps = [] if has_tools else steps_of_messages(before)
-        places: list[int] = []
-        for place, (step, parent) in enumerate(zip(self._steps, self._parents, strict=True)):
-            places.append(len(steps))
-            parent_index = None if parent is None else places[parent]
-            steps.append(step | {"span_id": self._spans[place].span_id, "parent_index": parent_index})
+        positions: list[int] = []
+        for index, (step, parent) in enumerate(zip(self._steps, self._parents, strict=True)):
+            positions.append(len(steps))
+            parent_index = None if parent is None else positions[parent]
+            steps.append(step | {"span_id": self._spans[index].span_id, "parent_index": parent_index})
             if not has_tools:
-                steps += [call | {"kind": "tool", "parent_index": places[place]} for call in self._calls.get(place, ())]
+                steps += [
+                    call | {"kind": "tool", "parent_index": positions[index]} for call in self._calls.get(index, ())
+                ]
         return steps
 
 
 def _calls_of(spans: Sequence[Span], around: Sequence[int | None]) -> dict[int, list[dict[str, Any]]]:
-    """Steps of the calls that each model answered with, by its place; results are in what later models were asked.
+    """Steps of the calls in each model's answer, by the model's index. Results are in the input of later models.
 
-    A span within that of another model may repeat its calls: they are left out. around: see `_Run._places_around`.
+    A span within another model's span may repeat its calls: they are left out. around: see `_Run._places_around`.
     """
-    answers = {place: calls for place, span in enumerate(spans) if (calls := _called(span))}
-    keys: dict[int | None, list[Any]] = {place: list(map(_key_of, calls)) for place, calls in answers.items()}
+    answers = {index: calls for index, span in enumerate(spans) if (calls := _called(span))}
+    keys: dict[int | None, list[Any]] = {index: list(map(_key_of, calls)) for index, calls in answers.items()}
     results = _results(spans) if answers else {}
     counts: Counter[Any] = Counter()
-    found: dict[int, list[dict[str, Any]]] = {}
-    for place, calls in answers.items():
-        if keys[place] == keys.get(around[place]):
+    by_step: dict[int, list[dict[str, Any]]] = {}
+    for index, calls in answers.items():
+        if keys[index] == keys.get(around[index]):
             continue
-        for key, call in zip(keys[place], calls, strict=True):
+        for key, call in zip(keys[index], calls, strict=True):
             function = call["function"]
             step = {"name": short_of(function.get("name")), "input": decoded(function.get("arguments"))}
             step |= results.get((key, counts[key]), {})
             counts[key] += 1
-            found.setdefault(place, []).append({name: value for name, value in step.items() if value is not None})
-    return found
+            by_step.setdefault(index, []).append({name: value for name, value in step.items() if value is not None})
+    return by_step
 
 
 def _called(span: Span) -> list[dict[str, Any]]:
@@ -278,13 +288,13 @@ def _called(span: Span) -> list[dict[str, Any]]:
 
 
 def _key_of(call: Mapping[str, Any]) -> Any:
-    """A call's id; without one its name and arguments."""
+    """Id of a call; its name and arguments if it has none."""
     function = call["function"]
     return short_of(call.get("id")) or (str(function.get("name")), canonical_json(decoded(function.get("arguments"))))
 
 
 def _results(spans: Iterable[Span]) -> dict[tuple[Any, int], dict[str, Any]]:
-    """Output and error of calls, by a call's key and by how many of that key came before in its conversation."""
+    """Output and error of each call, by its key and the number of earlier calls with that key in the conversation."""
     results: dict[tuple[Any, int], dict[str, Any]] = {}
     for span in spans:
         keys = [_key_of(call) for message in span.asked for call in message.get("tool_calls", ())]
@@ -297,7 +307,7 @@ def _results(spans: Iterable[Span]) -> dict[tuple[Any, int], dict[str, Any]]:
 
 
 def _complete(step: dict[str, Any], call: Mapping[str, Any]) -> None:
-    """Add what a call's messages say and its span does not: arguments as an object, and the result."""
+    """Add facts of a call's messages that its span lacks: arguments as an object, and the result."""
     if not isinstance(step.get("input"), dict) and isinstance(call.get("input"), dict):
         step["input"] = call["input"]
     if "output" not in step and "error" not in step:
@@ -305,6 +315,6 @@ def _complete(step: dict[str, Any], call: Mapping[str, Any]) -> None:
 
 
 def _plain(step: Mapping[str, Any]) -> str:
-    """Text that an agent gave back, unless it is an object as text."""
+    """Text of an agent's output, unless it is JSON."""
     output = step.get("output")
     return output if step["kind"] == "agent" and isinstance(output, str) and output[:1] not in ("{", "[") else ""

@@ -3,10 +3,6 @@
 run       ask_in_batches: recover, submit, poll and ingest the batches of a run
 job       BatchJob, BatchContext, Patience: what a run asks, and what it works with
 state     BatchRecord, Intent, has_open_batches: the batches of a run, on disk
-submit    recover, submit: send each request once
-poll      collect, clean_up: wait for batches and ingest their replies
-ingest    journal_replies: journal the replies of a batch
 files     write_request_files, index_replies: JSON Lines files of requests and replies
-endpoint  BatchEndpoint: the Batch API
-budget    BatchBudget: reservations for whole batches
+endpoint  BatchEndpoint: the Batch APIs of OpenAI's and Anthropic's forms
 """

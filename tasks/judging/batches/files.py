@@ -11,11 +11,12 @@ import orjson
 
 from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
 from gradebook.rubrics.prompts.reply_parser import clean_text
-from gradebook.tasks.judging.money.prices import Price, cost_usd, most_tokens, worst_cost_usd
-from gradebook.tasks.judging.replies.completion import Reply, read_completion
+from gradebook.tasks.judging.prices import Price, cost_usd, most_tokens, worst_cost_usd
+from gradebook.tasks.judging.replies.completion import Reply
 from gradebook.tasks.judging.replies.question import Askable
 from gradebook.tasks.judging.settings.judge import JudgeSettings
-from gradebook.tasks.judging.transport.endpoint import request_body
+from gradebook.tasks.judging.settings.model import Form
+from gradebook.tasks.judging.transport.endpoint import ENDPOINTS, request_body
 from gradebook.tasks.judging.transport.retry_policy import may_be_billed
 from gradebook.tasks.system.files import replaced_file, write_text
 
@@ -136,7 +137,9 @@ def _line(shard: int, question: Askable[Any], settings: JudgeSettings, price: Pr
     max_tokens = settings.token_limit(request.max_tokens)
     body = request_body(settings, request, question.replicate, max_tokens)
     body.pop("service_tier", None)  # a batch is a tier of its own
-    line = {"custom_id": question.request_key, "method": "POST", "url": REQUEST_URL, "body": body}
+    line: dict[str, Any] = {"custom_id": question.request_key}
+    is_message = settings.form == "anthropic" and settings.batch_command is None  # programs read OpenAI's lines
+    line |= {"params": body} if is_message else {"method": "POST", "url": REQUEST_URL, "body": body}
     tier = None if settings.batch_command else BATCH_TIER  # a program is paid in full
     worst_usd = worst_cost_usd(price, most_tokens(request.messages, request.schema), max_tokens, tier)
     return _Line(question.request_key, shard, orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE), worst_usd)
@@ -218,27 +221,48 @@ def read_reply_at(path: Path, offset: int) -> Reply | None:
 
 
 def read_reply_line(line: dict[str, Any]) -> Reply | None:
-    """Reply of a line, always at the batch tier; None if it is no HTTP 200 with a completion, or nested too deeply."""
+    """Reply of a line, always at the batch tier; None if it is no HTTP 200 with a completion, or nested too deeply.
+
+    Anthropic's lines have a `result`, and a message where it succeeded.
+    """
+    if isinstance(result := line.get("result"), dict):
+        return _read_body(result.get("message"), "anthropic") if result.get("type") == "succeeded" else None
     response = line.get("response")
     if not isinstance(response, dict) or response.get("status_code") != 200 or line.get("error"):
         return None
+    return _read_body(response.get("body"), "openai")
+
+
+def _read_body(body: object, form: Form) -> Reply | None:
     try:
-        content = orjson.dumps(response.get("body"))
+        content = orjson.dumps(body)
     except orjson.JSONEncodeError:  # it reads 1,024 levels and writes 254
         return None
-    reply = read_completion(content, 0.0)
+    reply = ENDPOINTS[form].read(REQUEST_URL, content, 0.0)
     return None if reply.error is not None else replace(reply, service_tier=BATCH_TIER)
 
 
 def _failure_words(line: dict[str, Any]) -> str:
     """Reason that a line without a reply gives."""
-    response = line.get("response")
+    response, result = line.get("response"), line.get("result")
     status = response.get("status_code") if isinstance(response, dict) else None
     body = response.get("body") if isinstance(response, dict) else None
-    errors = [each.get("error") for each in (line, body) if isinstance(each, dict)]
+    cause = result.get("error") if isinstance(result, dict) else None
+    errors = [part.get("error") for part in (line, body, cause) if isinstance(part, dict)]
     messages = [error.get("message") for error in errors if isinstance(error, dict)]
-    said = next((message for message in messages if message and isinstance(message, str)), "")
-    return clean_text(f"HTTP {status} {said}".strip() if isinstance(status, int) else said or "no reply", MOST_WORDS)
+    first_message = next((message for message in messages if message and isinstance(message, str)), "")
+    reason = (
+        f"HTTP {status} {first_message}".strip()
+        if isinstance(status, int)
+        else first_message or _kind(result) or "no reply"
+    )
+    return clean_text(reason, MOST_WORDS)
+
+
+def _kind(result: object) -> str:
+    """Kind of a result without a message: errored, canceled or expired, none of which is billed."""
+    kind = result.get("type") if isinstance(result, dict) else None
+    return kind if isinstance(kind, str) else ""
 
 
 def _is_maybe_billed(line: dict[str, Any]) -> bool:
@@ -248,13 +272,13 @@ def _is_maybe_billed(line: dict[str, Any]) -> bool:
     if not isinstance(status, int):
         return False
     body = response.get("body") if isinstance(response, dict) else None
-    errors = [each.get("error") for each in (line, body) if isinstance(each, dict)]
+    errors = [part.get("error") for part in (line, body) if isinstance(part, dict)]
     codes = [error.get(name) for error in errors if isinstance(error, dict) for name in ("code", "type")]
     return may_be_billed(status, *codes)
 
 
 def _lines_at(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Each non-empty line, with its offset; of one that is too long its beginning alone, which does not parse."""
+    """Non-empty lines, each with its offset. A line that is too long is cut, and does not parse."""
     offset = 0
     with path.open("rb") as file:
         while text := file.readline(MOST_LINE_BYTES):

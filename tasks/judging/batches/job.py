@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gradebook.rubrics.model.errors import EndpointUnavailable
-from gradebook.tasks.judging.batches.budget import BatchBudget
 from gradebook.tasks.judging.batches.endpoint import BatchEndpoint, NoAnswer
 from gradebook.tasks.judging.batches.files import Limits
 from gradebook.tasks.judging.batches.state import BatchRecord, Intent
-from gradebook.tasks.judging.money.prices import Price
+from gradebook.tasks.judging.budget import BatchBudget
+from gradebook.tasks.judging.prices import Price
 from gradebook.tasks.judging.replies.question import Askable
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 

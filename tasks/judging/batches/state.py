@@ -116,7 +116,7 @@ class BatchRecord:
         self.close()
 
     def _append(self, note: dict[str, Any]) -> None:
-        """Write a line in one call. Nothing may follow a partial line, so the record is then closed for good."""
+        """Write a line in one call. Nothing may follow a partial line, so the record is then closed."""
         line = orjson.dumps(note, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z)
         fault = append_whole(self._file, line, is_synced=True)
         if fault is not None:

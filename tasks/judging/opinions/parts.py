@@ -3,21 +3,28 @@
 Verdicts of claims and labels of steps count as levels: `combine_opinions` combines them as it does those of outputs.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Generic, TypeVar
 
 import numpy as np
 
-from gradebook.rubrics.prompts.combine_opinions import (
-    NO_MAJORITY,
-    Opinions,
-    combine_opinions,
-    commonest_reason,
-    find_unsure,
+from gradebook.rubrics.model.methods import ClaimsMethod
+from gradebook.rubrics.model.taxonomy import StepMark
+from gradebook.rubrics.prompts.claims import RANKED_VERDICTS, CheckedClaim, Claim, verdicts_of
+from gradebook.rubrics.prompts.combine_opinions import NO_MAJORITY, Opinions, commonest_reason, find_unsure
+from gradebook.rubrics.prompts.step_marks import StepCriterion, marks_of
+from gradebook.tasks.judging.replies.list_questions import (
+    ClaimUnit,
+    ListAnswer,
+    ListQuestion,
+    StepUnit,
+    claim_packs,
+    step_questions,
+    verification_question,
 )
-from gradebook.tasks.judging.replies.list_question import ListAnswer, ListQuestion
-from gradebook.tasks.judging.settings.panels import FIRST, THEN, CascadeSettings, Judge, Opinion, PanelSettings
+from gradebook.tasks.judging.settings.judge import FIRST, Judge, Opinion, When
 
 Said = TypeVar("Said")
 Scale = Mapping[str, float]  # scores of the levels that a part may have, by id, worst first
@@ -27,7 +34,7 @@ Scale = Mapping[str, float]  # scores of the levels that a part may have, by id,
 class PartVote(Generic[Said]):
     """One vote on a part, or several combined. level, said: None without a usable reply; reason says why.
 
-    said: what the reply has on the part. request_key: of that reply; without a level, of the first that lacks one.
+    said: content of the reply on the part. request_key: of that reply; without a level, of the first reply without one.
     is_disputed: the votes that were combined differ in the level.
     """
 
@@ -55,39 +62,37 @@ class PartList(Generic[Said]):
 
     def add(self, opinion: Opinion, answer: ListAnswer) -> None:
         """Add a vote on each part."""
-        lost: PartVote[Said] = PartVote(None, None, answer.request_key, answer.reason or "no_reply")
-        found = [lost] * len(self.votes) if answer.text is None else self.read(answer)
-        for of_part, vote in zip(self.votes, found, strict=True):
+        unscored: PartVote[Said] = PartVote(None, None, answer.request_key, answer.reason or "no_reply")
+        new_votes = [unscored] * len(self.votes) if answer.text is None else self.read(answer)
+        for of_part, vote in zip(self.votes, new_votes, strict=True):
             of_part[opinion] = vote
 
 
 def combine_parts(judge: Judge, scale: Scale, votes: Sequence[PartVotes[Said]]) -> list[PartVote[Said]]:
-    """One vote for each part: the first of those with the level that the votes come to.
+    """Combined vote for each part: the first vote with the combined level.
 
     Where a cascade's second judge was asked, it alone counts.
     """
     if not votes:
         return []
-    counted = [_counted(judge, each) for each in votes]
+    counted = [{opinion: part_votes[opinion] for opinion in judge.deciding(part_votes)} for part_votes in votes]
     opinions = _opinions_of(counted)
-    aggregate = judge.aggregate if isinstance(judge, PanelSettings) else None
-    judges = np.array([opinion.judge_index if aggregate else 0 for opinion in opinions])
-    combined = combine_opinions(_read(scale, counted, opinions), judges, aggregate or "mean", len(scale))
-    found: list[PartVote[Said]] = []
+    combined = judge.combine(opinions, _opinion_arrays(scale, counted, opinions), len(scale))
+    combined_votes: list[PartVote[Said]] = []
     for of_part, speaker, is_split in zip(counted, combined.speakers, combined.is_split, strict=True):
         is_disputed = len({vote.level for vote in of_part.values() if vote.level is not None}) > 1
         if speaker >= 0:
             vote = of_part[opinions[speaker]]
-            found.append(PartVote(vote.level, vote.said, vote.request_key, None, is_disputed))
+            combined_votes.append(PartVote(vote.level, vote.said, vote.request_key, None, is_disputed))
             continue
         missing = [vote for vote in of_part.values() if vote.level is None]
         reason = NO_MAJORITY if is_split else commonest_reason([vote.reason for vote in missing])
         key = (missing or [*of_part.values()])[0].request_key
-        found.append(PartVote(None, None, key, reason, is_disputed))
-    return found
+        combined_votes.append(PartVote(None, None, key, reason, is_disputed))
+    return combined_votes
 
 
-def is_unsure(judge: CascadeSettings, scale: Scale, votes: Sequence[PartVotes[Said]]) -> bool:
+def is_unsure(when: When, scale: Scale, votes: Sequence[PartVotes[Said]]) -> bool:
     """Whether a cascade's second judge is asked: the first one is unsure of one of the parts.
 
     Only the first judge's votes are read; without any, as for a criterion that only the second is asked, it is.
@@ -95,35 +100,81 @@ def is_unsure(judge: CascadeSettings, scale: Scale, votes: Sequence[PartVotes[Sa
     first = [opinion for opinion in _opinions_of(votes) if opinion.judge_index == FIRST]
     if not first:
         return True
-    when = judge.when
-    unsure = find_unsure(
-        _read(scale, votes, first),
-        len(scale),
-        share_below=when.share_below,
-        is_disagreement=when.disagreement,
-        is_unscored=when.unscored,
-    )
-    return bool(unsure.any())
-
-
-def _counted(judge: Judge, votes: PartVotes[Said]) -> PartVotes[Said]:
-    if not isinstance(judge, CascadeSettings):
-        return votes
-    return {opinion: vote for opinion, vote in votes.items() if opinion.judge_index == THEN} or votes
+    return bool(find_unsure(_opinion_arrays(scale, votes, first), len(scale), **when.doubts).any())
 
 
 def _opinions_of(votes: Sequence[PartVotes[Said]]) -> list[Opinion]:
     """Votes in an order that other parts do not affect, as the first one with a level is shown."""
-    found = {opinion for of_part in votes for opinion in of_part}
-    return sorted(found, key=lambda opinion: (opinion.judge_index, opinion.replicate))
+    opinions = {opinion for of_part in votes for opinion in of_part}
+    return sorted(opinions, key=lambda opinion: (opinion.judge_index, opinion.replicate))
 
 
-def _read(scale: Scale, votes: Sequence[PartVotes[Said]], opinions: Sequence[Opinion]) -> Opinions:
+def _opinion_arrays(scale: Scale, votes: Sequence[PartVotes[Said]], opinions: Sequence[Opinion]) -> Opinions:
     """Votes as arrays: (part, opinion)."""
-    place_of: dict[str | None, int] = {None: -1} | {level: place for place, level in enumerate(scale)}
-    places = np.array(
-        [[place_of[of_part[each].level] if each in of_part else -1 for each in opinions] for of_part in votes], np.int64
+    position_of: dict[str | None, int] = {None: -1} | {level: position for position, level in enumerate(scale)}
+    positions = np.array(
+        [
+            [position_of[of_part[opinion].level] if opinion in of_part else -1 for opinion in opinions]
+            for of_part in votes
+        ],
+        np.int64,
     )
-    is_wanted = np.array([[each in of_part for each in opinions] for of_part in votes], np.bool_)
+    is_wanted = np.array([[opinion in of_part for opinion in opinions] for of_part in votes], np.bool_)
     scores = np.array([*scale.values(), np.nan])  # place -1 selects the NaN
-    return Opinions(is_wanted, places, scores[places])
+    return Opinions(is_wanted, positions, scores[positions])
+
+
+QuotedMark = tuple[StepMark, str | None]
+ClaimVote = PartVote[CheckedClaim]
+StepVote = PartVote[QuotedMark]
+CLAIM_SCALE: Scale = {verdict: float(verdict == "supported") for verdict in RANKED_VERDICTS}
+
+
+def claim_lists(
+    method: ClaimsMethod,
+    criterion_id: str,
+    unit: ClaimUnit,
+    claims: Sequence[Claim],
+    votes: Sequence[dict[Opinion, ClaimVote]],
+) -> Iterator[PartList[CheckedClaim]]:
+    """Lists of claims to verify in one question each. claims: verifiable ones; votes: of each claim, to be filled."""
+    for indices in claim_packs(range(len(claims))):
+        pack = [claims[index] for index in indices]
+        ask = partial(verification_question, unit, pack, criterion_id, can_abstain=method.can_abstain)
+        yield PartList(unit.output_id, ask, read_claims, [votes[index] for index in indices])
+
+
+def read_claims(answer: ListAnswer) -> list[ClaimVote]:
+    """Votes of a usable reply; an abstention is none."""
+    return [
+        PartVote(None, None, answer.request_key, "abstained")
+        if claim_verdict.verdict == "abstained"
+        else PartVote(claim_verdict.verdict, claim_verdict, answer.request_key)
+        for claim_verdict in verdicts_of(answer.text or "")
+    ]
+
+
+def step_scale(asked: StepCriterion) -> Scale:
+    """Scores of a criterion's levels, worst first."""
+    return {level.id: level.score for level in asked.criterion.ranked_levels}
+
+
+def step_lists(
+    asked: StepCriterion, unit: StepUnit, votes: Mapping[int, dict[Opinion, StepVote]]
+) -> Iterator[PartList[QuotedMark]]:
+    """Lists of steps to judge in one question each. votes: by step, to be filled."""
+    scale = step_scale(asked)
+
+    @cache  # all questions of a vote at once: the trajectory is digested once
+    def questions(judge_digest: str, replicate: int) -> tuple[ListQuestion, ...]:
+        return tuple(step_questions(asked, unit, judge_digest, replicate))
+
+    def ask(window_index: int, judge_digest: str, replicate: int) -> ListQuestion:
+        return questions(judge_digest, replicate)[window_index]
+
+    def read(answer: ListAnswer) -> list[StepVote]:
+        marks = marks_of(answer.text or "", scale)
+        return [PartVote(mark.label, (mark, quote), answer.request_key) for mark, quote in marks]
+
+    for window_index, steps in enumerate(unit.windows):
+        yield PartList(unit.output_id, partial(ask, window_index), read, [votes[step] for step in steps])

@@ -1,9 +1,14 @@
-"""Batched criteria: several criteria of one output in one request."""
+"""Several criteria of one output in one request: batched criteria, and the typed questions of a decision model."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
-from gradebook.rubrics.model.rubric import Criterion
+import orjson
+
+from gradebook.rubrics.model.errors import JudgeSettingsError
+from gradebook.rubrics.model.json_values import digest_of
+from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.batched_criteria import (
     PACKED_PROMPT,
     can_be_packed,
@@ -14,50 +19,64 @@ from gradebook.rubrics.prompts.batched_criteria import (
     read_packed,
     render_packed,
 )
-from gradebook.rubrics.prompts.prompt import Messages, criterion_digest, template_of, view_of
-from gradebook.rubrics.prompts.repairs import repair_messages
+from gradebook.rubrics.prompts.decisions import (
+    DECISIONS_PROMPT,
+    decisions_prompt_digest,
+    question_digest,
+    question_fault,
+    read_answers,
+    render_state,
+    typed_question,
+)
+from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
+from gradebook.rubrics.prompts.prompt import (
+    Messages,
+    View,
+    audio_and_view,
+    criterion_digest,
+    repair_messages,
+    template_of,
+)
 from gradebook.rubrics.prompts.reply_parser import ReadReply
+from gradebook.tasks.judging.prices import BYTES_PER_TOKEN
 from gradebook.tasks.judging.replies.question import Answer, Outcome, Question, Request
-from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.judge import Ceilings, Judge, JudgeSettings, Packing
 
 
-def packs_of(criteria: Sequence[Criterion], packing: int) -> list[tuple[Criterion, ...]]:
-    """Batches of criteria that see and hear the same, each at most `packing` long and as long as labels suffice."""
+def packs_of(criteria: Sequence[Criterion], packing: Packing) -> list[tuple[Criterion, ...]]:
+    """Batches of criteria that see and hear the same, of at most so many and as long as labels suffice."""
 
-    def view(criterion: Criterion) -> tuple[tuple[bool, str], str]:
-        return view_of(criterion), template_of(criterion) or ""
+    def view(criterion: Criterion) -> tuple[tuple[bool, View], str]:
+        return audio_and_view(criterion), template_of(criterion) or ""
 
     packs: list[tuple[Criterion, ...]] = []
     for criterion in sorted(criteria, key=view):
         longer = (*packs[-1], criterion) if packs else ()
         are_alike = len(set(map(view, longer))) == 1
-        if are_alike and len(longer) <= packing and can_be_packed(longer):
+        if are_alike and len(longer) <= packing.size and (packing.is_typed or can_be_packed(longer)):
             packs[-1] = longer
         else:
             packs.append((criterion,))
     return packs
 
 
-def packing_of(judge: object) -> int:
-    """Maximum number of criteria per request of a judge; 1 for recorded replies."""
-    return judge.packing if isinstance(judge, JudgeSettings) else 1
-
-
-def asked_digest(criterion: Criterion, pack: Sequence[Criterion], *, is_packed: bool) -> str:
-    """Digest of the criterion's prompt, including the other criteria asked in the same request; 32 hex digits."""
-    return packed_criterion_digest(criterion, pack) if is_packed else criterion_digest(criterion)
+def asked_digest(criterion: Criterion, pack: Sequence[Criterion], packing: Packing) -> str:
+    """Digest of the criterion's prompt, including the other criteria that are part of the question; 32 hex digits."""
+    if packing.is_typed:
+        return question_digest(criterion, pack if packing.is_whole else ())
+    return packed_criterion_digest(criterion, pack) if packing.is_packed else criterion_digest(criterion)
 
 
 @dataclass(frozen=True, slots=True)
 class PackedAnswers:
-    """Answers to batched criteria, one per question."""
+    """Answers to several questions of one request, one per question."""
 
     answers: tuple[Answer, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class PackedQuestion:
-    """Batched criteria of one output, in the order of the rubric, including those already answered."""
+class SeveralQuestions:
+    """Questions about one output that are asked in one request."""
 
     questions: tuple[Question, ...]
 
@@ -72,11 +91,6 @@ class PackedQuestion:
         return self.questions[0].criterion_id
 
     @property
-    def request_key(self) -> str:
-        """Request key of the first question; covers the whole request."""
-        return self.questions[0].request_key
-
-    @property
     def part_keys(self) -> tuple[str, ...]:
         """Request keys of all questions, in order."""
         return tuple(question.request_key for question in self.questions)
@@ -85,6 +99,21 @@ class PackedQuestion:
     def replicate(self) -> int:
         """Replicate number (shared by all questions)."""
         return self.questions[0].replicate
+
+    def answer(self, outcome: Outcome) -> PackedAnswers:
+        """Pair each question with its outcome."""
+        parts = outcome.parts or (outcome,) * len(self.questions)
+        return PackedAnswers(tuple(question.answer(part) for question, part in zip(self.questions, parts, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class PackedQuestion(SeveralQuestions):
+    """Batched criteria of one output, in the order of the rubric, including those already answered."""
+
+    @property
+    def request_key(self) -> str:
+        """Request key of the first question; covers the whole request."""
+        return self.questions[0].request_key
 
     @property
     def prefix(self) -> str:
@@ -120,7 +149,119 @@ class PackedQuestion:
             part_tokens=tuple(getattr(criterion.method, "max_tokens", None) for criterion in criteria),
         )
 
-    def answer(self, outcome: Outcome) -> PackedAnswers:
-        """Pair each question with its outcome."""
-        parts = outcome.parts or (outcome,) * len(self.questions)
-        return PackedAnswers(tuple(question.answer(part) for question, part in zip(self.questions, parts, strict=True)))
+
+NO_CEILINGS = Ceilings()
+TOO_LONG = "too_long"
+
+
+class RequestTooLong(UnreadableMedia):
+    """A request with several questions is over a ceiling: with less of them it may not be."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionQuestions(SeveralQuestions):
+    """Open criteria of one output with the same view of it, one judgment each.
+
+    ceilings: of the model; a state that exceeds them with a single question is not sent.
+    """
+
+    ceilings: Ceilings = NO_CEILINGS
+
+    @property
+    def request_key(self) -> str:
+        """Key of the request: its questions', in order."""
+        return digest_of("|".join(self.part_keys)) if len(self.questions) > 1 else self.questions[0].request_key
+
+    @property
+    def prefix(self) -> str:
+        """The request key, as no prefix is shared: order does not matter."""
+        return self.request_key
+
+    @property
+    def prompt_digest(self) -> str:
+        """Digest of the prompt file of typed questions."""
+        return decisions_prompt_digest(self.questions[0].case.sees)
+
+    def only(self, questions: Sequence[Question]) -> "DecisionQuestions":
+        """The same request with some of its questions."""
+        return DecisionQuestions(tuple(questions), self.ceilings)
+
+    def request(self) -> Request:
+        """State and typed questions. Raises `UnreadableMedia` where nothing can be asked."""
+        first = self.questions[0]
+        if len(self.questions) == 1 and (fault := question_fault(first.criterion, self.ceilings.options)):
+            raise UnreadableMedia(f"unsupported_question: {fault}")
+        typed = tuple(
+            typed_question(question.criterion, question.request_key, number)
+            for number, question in enumerate(self.questions, start=1)
+        )
+        messages = render_state(first.case, first.criterion)
+        schema = {"name": DECISIONS_PROMPT, "questions": typed}
+        self._refuse_too_long(len(orjson.dumps(messages)), len(orjson.dumps(schema)))
+
+        def read_parts(text: str | None, _finish_reason: str | None, _refusal: str | None) -> list[ReadReply]:
+            return read_answers(text, typed)
+
+        return Request(
+            messages,
+            schema,
+            lambda text, finish_reason, refusal, _choices: read_parts(text, finish_reason, refusal)[0],
+            parts=self.questions,
+            read_parts=read_parts,
+            questions=typed,
+        )
+
+    def _refuse_too_long(self, state_bytes: int, question_bytes: int) -> None:
+        """Refuse a request over a ceiling: finally with one question, as a state is never cut silently."""
+        most, count = self.ceilings, len(self.questions)
+        tokens = (state_bytes + question_bytes) / BYTES_PER_TOKEN
+        of_one = (state_bytes + question_bytes / count) / BYTES_PER_TOKEN
+        kind = UnreadableMedia if count == 1 else RequestTooLong
+        if most.question_tokens is not None and of_one > most.question_tokens:
+            size = f"about {of_one:,.0f} tokens of text and question, expected at most {most.question_tokens:,}"
+            raise UnreadableMedia(f"{TOO_LONG}: found {size}")
+        if most.request_tokens is not None and tokens > most.request_tokens:
+            raise kind(f"{TOO_LONG}: found about {tokens:,.0f} tokens, expected at most {most.request_tokens:,}")
+        if most.request_bytes is not None and state_bytes + question_bytes > most.request_bytes:
+            size = f"{state_bytes + question_bytes:,} bytes of text and question"
+            raise kind(f"{TOO_LONG}: found {size}, expected at most {most.request_bytes:,}")
+
+
+def typed_requests(questions: Sequence[Question], judge: JudgeSettings) -> Iterator[DecisionQuestions]:
+    """Requests with typed questions about one output: grouped by view, as many as the ceilings allow."""
+    ceilings = judge.ceilings or NO_CEILINGS
+
+    def view(question: Question) -> str:
+        return f"{audio_and_view(question.criterion)} {template_of(question.criterion) or ''}"
+
+    for _, alike in groupby(sorted(questions, key=view), key=view):
+        pack: list[Question] = []
+        for question in alike:
+            if question_fault(question.criterion, ceilings.options):
+                yield DecisionQuestions((question,), ceilings)
+            elif pack and len(pack) == judge.questions_per_request:
+                yield DecisionQuestions(tuple(pack), ceilings)
+                pack = [question]
+            else:
+                pack.append(question)
+        if pack:
+            yield DecisionQuestions(tuple(pack), ceilings)
+
+
+def refuse_undecidable(rubric: Rubric, judge: Judge | None) -> None:
+    """Raise `JudgeSettingsError` that names each criterion of a rubric that a decision model can't decide."""
+    faults = []
+    if judge is None:
+        return
+    for criterion in rubric.asked_criteria:
+        judge_indices = {opinion.judge_index for opinion in judge.votes(criterion.id)}
+        members = [judge.members[index].as_model for index in sorted(judge_indices)]
+        models = [member for member in members if member is not None and member.is_decision]
+        for model in models[:1]:
+            fault = question_fault(criterion, (model.ceilings or NO_CEILINGS).options)
+            if criterion not in rubric.judged_criteria:
+                kind = "unit: step" if criterion.is_stepwise else f"the method {criterion.method.type}"
+                fault = f"found {kind}, expected the method judge: {model.judge} writes no text"
+            faults += [f"{criterion.id}: {fault}"] if fault else []
+    if faults:
+        raise JudgeSettingsError("\n".join(faults))

@@ -1,8 +1,11 @@
-"""Body of an HTTP 200: the reply, its usage and its log-probabilities, or an error; read as hostile."""
+"""Body of an HTTP 200: the reply, its usage and its log-probabilities, or an error; read as hostile.
+
+A reply that can't be read is described for an error or a note, with the setting that may help.
+"""
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, cast
@@ -10,7 +13,7 @@ from typing import Any, cast
 import orjson
 
 from gradebook.rubrics.prompts.reply_parser import TokenChoices, clean_text
-from gradebook.tasks.judging.money.prices import Usage, least_tokens
+from gradebook.tasks.judging.prices import Usage, least_tokens
 
 MOST_NAME_LENGTH = 200
 BROKEN_OFF = ("error", "abort")  # finish reasons of servers that stopped early
@@ -19,6 +22,7 @@ MAY_BE_CUT = (
     f"it may cut prompts, so that verdicts are about a part of the text: {CUT_REMEDY}, then `epoch: 1` in the judge "
     "file asks all anew"
 )
+CONTEXT_TOO_LONG = "context_length_exceeded"  # code of an error, in OpenAI's form
 _PARAMETER = re.compile(
     r"\b(temperature|max_completion_tokens|max_tokens|response_format|json_schema|seed|top_logprobs|logprobs|service_tier"
     r"|reasoning_effort|verbosity|thinking)\b"
@@ -59,7 +63,7 @@ class Reply:
     error: "ErrorBody | None" = None
     doubt: str | None = None
     is_maybe_cut: bool = False  # whether the doubt is that the endpoint cuts prompts
-    has_thought: bool = False  # beside the text, in a field of its own
+    has_thought: bool = False  # in a separate field
 
 
 def read_completion(content: bytes, latency_ms: float) -> Reply:
@@ -67,13 +71,13 @@ def read_completion(content: bytes, latency_ms: float) -> Reply:
 
     Of several choices, which gradebook never asks for, the texts are one: verdicts that differ make it unreadable.
     """
-    parsed = _parse(content)
+    parsed = parse_body(content)
     body = parsed if isinstance(parsed, dict) else {}
     error = _error_of(body)
     try:
         messages = [choice["message"] for choice in body["choices"]]
         texts = [text for message in messages if (text := _written(message.get("content")))]
-        text = "\n".join(texts) if texts else _written(messages[0].get("content"))
+        text = "\n".join(texts) if texts else _called(messages[0]) or _written(messages[0].get("content"))
         refusal = _refusal(messages[0])
         choice = body["choices"][0]
         finish_reason, choices = _text(choice.get("finish_reason")), _choices(choice.get("logprobs"))
@@ -86,13 +90,13 @@ def read_completion(content: bytes, latency_ms: float) -> Reply:
         text,
         finish_reason,
         refusal,
-        _name(body.get("model")),
+        name_of(body.get("model")),
         _usage(body.get("usage")),
         latency_ms,
-        _name(body.get("service_tier")),
+        name_of(body.get("service_tier")),
         choices,
         is_completion=is_completion,
-        system_fingerprint=_name(body.get("system_fingerprint")),
+        system_fingerprint=name_of(body.get("system_fingerprint")),
         error=error,
         has_thought=has_thought,
     )
@@ -102,9 +106,9 @@ def _error_of(body: dict[str, Any]) -> "ErrorBody | None":
     """Error of a body that came with HTTP 200: its own or its choice's, no choice at all, or a choice broken off."""
     choices = body.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
-    for told in (body.get("error"), choice.get("error")):
-        if told:
-            return _error_body(told)
+    for error in (body.get("error"), choice.get("error")):
+        if error:
+            return error_body(error)
     if "choices" in body and not choices:
         return ErrorBody("no choices")
     finish_reason = choice.get("finish_reason")
@@ -115,12 +119,33 @@ def _error_of(body: dict[str, Any]) -> "ErrorBody | None":
 
 def read_embeddings(content: bytes, latency_ms: float) -> Reply:
     """Read the body of an HTTP 200 of `/embeddings`: the body as the text, with its usage if any."""
-    parsed = _parse(content)
+    parsed = parse_body(content)
     body = parsed if isinstance(parsed, dict) else {}
     usage = body.get("usage")
     counted = {**usage, "completion_tokens": 0} if isinstance(usage, dict) else None
     text = content.decode("utf-8", "replace")
-    return Reply(text, None, None, _name(body.get("model")), _usage(counted), latency_ms, is_completion=False)
+    return Reply(text, None, None, name_of(body.get("model")), _usage(counted), latency_ms, is_completion=False)
+
+
+def read_typed_answers(content: bytes, latency_ms: float, normalise: Callable[[object], Any]) -> Reply:
+    """Read the body of an HTTP 200 with answers to typed questions: their JSON as the text, with its usage if any.
+
+    normalise: the answers of one form in the one that `read_answers` takes. Output tokens are reported, not billed.
+    """
+    parsed = parse_body(content)
+    body = parsed if isinstance(parsed, dict) else {}
+    usage = body.get("usage")
+    counts = usage if isinstance(usage, dict) else {}
+    counted = {"prompt_tokens": counts.get("input_tokens"), "completion_tokens": counts.get("output_tokens", 0)}
+    cached = {"prompt_tokens_details": counts.get("input_tokens_details")}
+    is_answered = "answers" in body
+    try:
+        text = json.dumps(normalise(body["answers"]))
+    except (LookupError, RecursionError):  # no answers, or nested too deeply
+        text = content.decode("utf-8", "replace")
+    error = error_body(body["error"]) if body.get("error") and not is_answered else None
+    read = _usage(counted | cached)
+    return Reply(text, None, None, name_of(body.get("model")), read, latency_ms, is_completion=False, error=error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,33 +158,34 @@ class ErrorBody:
 
     @property
     def status(self) -> int:
-        """HTTP status that an error within an HTTP 200 stands for: its code, or that of its kind; else 502."""
-        words = f"{self.code} {self.type}".lower()
+        """HTTP status that an error within an HTTP 200 means: its code, or the code of its kind; else 502."""
+        label = f"{self.code} {self.type}".lower()
         if self.code is not None and re.fullmatch("[45][0-9][0-9]", self.code):
             return int(self.code)
-        return next((status for word, status in _STATUSES_BY_WORD.items() if word in words), 502)
+        return next((status for word, status in _STATUSES_BY_WORD.items() if word in label), 502)
 
     @property
     def refused_parameter(self) -> str | None:
         """Parameter of a request that the error is about: its `param`, else the first one in a message of refusal."""
-        told = self.body if isinstance(self.body, dict) else {"message": self.body}
+        fields = self.body if isinstance(self.body, dict) else {"message": self.body}
         for name in ("param", "message", "detail"):
-            text = told.get(name)
-            named = _PARAMETER.search(text) if isinstance(text, str) else None
-            if named is not None and (name == "param" or _REFUSAL.search(str(text))):
-                return _PARAMETERS_BY_WORD.get(named[0], named[0])
+            text = fields.get(name)
+            match = _PARAMETER.search(text) if isinstance(text, str) else None
+            if match is not None and (name == "param" or _REFUSAL.search(str(text))):
+                return _PARAMETERS_BY_WORD.get(match[0], match[0])
         return None
 
 
 def read_error(content: bytes) -> ErrorBody:
     """Read the body of an error, of whatever form."""
-    parsed = _parse(content)
+    parsed = parse_body(content)
     if parsed is None:
         return ErrorBody(content.decode("utf-8", "replace").strip())
-    return _error_body(parsed.get("error", parsed) if isinstance(parsed, dict) else parsed)
+    return error_body(parsed.get("error", parsed) if isinstance(parsed, dict) else parsed)
 
 
-def _error_body(body: object) -> ErrorBody:
+def error_body(body: object) -> ErrorBody:
+    """Error of a parsed `error`."""
     if not isinstance(body, dict):
         return ErrorBody(body)
     code = body.get("code")
@@ -178,22 +204,22 @@ def drop_false_usage(reply: Reply, least_prompt_tokens: int) -> Reply:
     written = [text for text in (reply.text, reply.refusal) if text] if reply.is_completion else []
     least_reply_tokens = least_tokens(*written)
     if usage.prompt_tokens < least_prompt_tokens:
-        found = f"{usage.prompt_tokens:,} tokens of a prompt with at least {least_prompt_tokens:,}"
+        doubt = f"{usage.prompt_tokens:,} tokens of a prompt with at least {least_prompt_tokens:,}"
     elif usage.completion_tokens < least_reply_tokens:
-        found = f"{usage.completion_tokens:,} tokens of a reply with at least {least_reply_tokens:,}"
+        doubt = f"{usage.completion_tokens:,} tokens of a reply with at least {least_reply_tokens:,}"
     else:
         return reply
     is_maybe_cut = 0 < usage.prompt_tokens < least_prompt_tokens
-    return replace(reply, usage=None, doubt=found, is_maybe_cut=is_maybe_cut)
+    return replace(reply, usage=None, doubt=doubt, is_maybe_cut=is_maybe_cut)
 
 
-def false_count_words(subject: str, reply: Reply) -> str:
+def false_count_sentence(subject: str, reply: Reply) -> str:
     """Sentence about token counts that can't be true. subject: the judge and its address."""
     may = f"; {MAY_BE_CUT}" if reply.is_maybe_cut else ""
     return f"token counts of {subject} can't be true, and their costs are unknown: it counted {reply.doubt}{may}"
 
 
-def _parse(content: bytes) -> object:
+def parse_body(content: bytes) -> object:
     """Body parsed as JSON; None if it is not JSON."""
     try:
         return orjson.loads(content)
@@ -213,14 +239,22 @@ def _written(content: object) -> str | None:
     return "".join(_text(part.get("text")) or "" for part in parts)
 
 
+def _called(message: dict[str, Any]) -> str | None:
+    """Arguments of the only tool that a message without a text calls."""
+    calls = message.get("tool_calls")
+    function = calls[0].get("function") if isinstance(calls, list) and len(calls) == 1 else None
+    return _text(function.get("arguments")) if isinstance(function, dict) else None
+
+
 def _refusal(message: dict[str, Any]) -> str | None:
     """Refusal of a message, in its own field or as a part of the content."""
     content = message.get("content")
     parts = [part.get("refusal") for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    return next((text for each in (message.get("refusal"), *parts) if (text := _text(each))), None)
+    return next((text for value in (message.get("refusal"), *parts) if (text := _text(value))), None)
 
 
-def _name(value: object) -> str | None:
+def name_of(value: object) -> str | None:
+    """Short storable text; None for anything but a text."""
     return clean_text(value, MOST_NAME_LENGTH) if isinstance(value, str) else None
 
 
@@ -231,7 +265,10 @@ def _choices(logprobs: object) -> TokenChoices | None:
         return None
     try:
         return tuple(
-            tuple((str(each["token"]), float(each["logprob"])) for each in (token, *(token.get("top_logprobs") or ())))
+            tuple(
+                (str(candidate["token"]), float(candidate["logprob"]))
+                for candidate in (token, *(token.get("top_logprobs") or ()))
+            )
             for token in content
         )
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
@@ -250,19 +287,19 @@ def _usage(usage: object) -> Usage | None:
     """
     if not isinstance(usage, dict):
         return None
-    prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    prompt, completion = count_of(usage.get("prompt_tokens")), count_of(usage.get("completion_tokens"))
     if prompt is None or completion is None:
         return None
-    total = _count(usage.get("total_tokens")) or prompt + completion
+    total = count_of(usage.get("total_tokens")) or prompt + completion
     if total < prompt + completion:
         return None
-    reasoning = _count(_details(usage, "completion_tokens_details").get("reasoning_tokens")) or 0
+    reasoning = count_of(_details(usage, "completion_tokens_details").get("reasoning_tokens")) or 0
     visible = completion
     completion = max(total - prompt, completion + reasoning if reasoning > completion else completion)
     details = _details(usage, "prompt_tokens_details")
-    cached = min(_count(details.get("cached_tokens")) or _count(usage.get("prompt_cache_hit_tokens")) or 0, prompt)
-    written = _count(details.get("cache_write_tokens")) or _count(details.get("cache_creation_tokens")) or 0
-    sound = min(_count(details.get("audio_tokens")) or 0, prompt)
+    cached = min(count_of(details.get("cached_tokens")) or count_of(usage.get("prompt_cache_hit_tokens")) or 0, prompt)
+    written = count_of(details.get("cache_write_tokens")) or count_of(details.get("cache_creation_tokens")) or 0
+    sound = min(count_of(details.get("audio_tokens")) or 0, prompt)
     reasoning = min(max(reasoning, completion - visible), completion)
     return Usage(prompt, cached, completion, min(written, prompt - cached), sound, reasoning)
 
@@ -272,6 +309,47 @@ def _details(usage: dict[str, Any], name: str) -> dict[str, Any]:
     return details if isinstance(details, dict) else {}
 
 
-def _count(value: object) -> int | None:
+def count_of(value: object) -> int | None:
+    """Count of tokens; None for anything else, whatever an endpoint sends."""
     is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
     return cast(int, value) if is_count else None
+
+
+UNREADABLE = frozenset({"parse_error", "truncated"})
+MOST_SHOWN = 120  # characters of a reply
+_PAGE = re.compile(r"\s*<(!doctype html|html)\b", re.IGNORECASE)
+_STREAM = re.compile(r"\s*(event:|data:\s*\{)")
+
+
+def is_page(text: str) -> bool:
+    """Whether a text is a page of HTML, such as of a gateway or a login."""
+    return _PAGE.match(text) is not None
+
+
+def describe_unreadable(reply: str | None, status: str, rationale: str | None, *, is_typed: bool = False) -> str:
+    """Beginning of an unreadable reply on one line, what is wrong with it, and what to set.
+
+    reply: without the endpoint's key. rationale: fault of the reply. is_typed: whether typed questions were asked.
+    """
+    reply = reply or ""
+    begin = " ".join(reply[: 10 * MOST_SHOWN].split())
+    excerpt = repr(begin if len(begin) <= MOST_SHOWN else begin[:MOST_SHOWN] + "...") if begin else "an empty text"
+    if is_page(reply):
+        return (
+            f"a page of HTML, {excerpt}; expected a chat completion: set `base_url` to the API's address, often .../v1"
+        )
+    if _STREAM.match(reply):
+        return (
+            f"a stream of events, {excerpt}; expected a whole reply: no stream is asked for, turn it off at the "
+            "endpoint"
+        )
+    if status == "truncated":
+        room = "" if begin else "; a model that reasons first may need 8192"
+        return f"cut off at its token limit, {excerpt}; expected a whole reply: set a larger `max_tokens`{room}"
+    why = "" if rationale is None else f" ({rationale})"
+    if is_typed:
+        return f"{excerpt}{why}; expected an answer with probabilities to each question: set another `model` or `form`"
+    return (
+        f"{excerpt}{why}; expected one JSON object with the keys asked for: set another `model`, or a `base_url` whose "
+        "server supports structured output (`response_format`)"
+    )

@@ -10,9 +10,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from gradebook.rubrics.model.counts import counted
-from gradebook.rubrics.model.digests import digest_of
+from gradebook.rubrics.model.json_values import digest_of
 from gradebook.rubrics.prompts.reply_parser import ReadReply
+from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.judging.replies.question import Outcome, Request
 from gradebook.tasks.judging.settings.embedder import EmbedderSettings
 
@@ -76,7 +76,7 @@ class EmbeddingQuestion:
 
     @property
     def prefix(self) -> str:
-        """Its own key: no two requests share anything."""
+        """The request key, as requests share no prefix."""
         return self.request_key
 
     @property
@@ -143,23 +143,25 @@ def read_vectors(text: str | None, count: int) -> list[ReadReply]:
     in base64, which some endpoints send in any case; they may come in any order.
     """
     try:
-        listed = orjson.loads(text or "")["data"]
-        vectors = [_values(each["embedding"]) for each in listed]
-        places = [each["index"] for each in listed]
+        entries = orjson.loads(text or "")["data"]
+        vectors = [_values(entry["embedding"]) for entry in entries]
+        indexes = [entry["index"] for entry in entries]
     except (orjson.JSONDecodeError, LookupError, TypeError, ValueError, OverflowError):
-        found = f"found {text[:MOST_SHOWN]!r}" if text else "found an empty text"
-        return _unreadable(f"{found}, expected JSON with `data`, a list of `index` and `embedding`", count)
-    if len(listed) != count or sorted(places) != list(range(count)):
+        received = f"found {text[:MOST_SHOWN]!r}" if text else "found an empty text"
+        return _unreadable(f"{received}, expected JSON with `data`, a list of `index` and `embedding`", count)
+    if len(entries) != count or sorted(indexes) != list(range(count)):
         return _unreadable(
-            f"found {counted(len(listed), 'vector')}, expected {count} with the indexes 0 to {count - 1}", count
+            f"found {counted(len(entries), 'vector')}, expected {count} with the indexes 0 to {count - 1}", count
         )
     if any(vector.ndim != 1 for vector in vectors):
         return _unreadable("found an `embedding` that is no list of numbers", count)
     sizes = sorted({vector.size for vector in vectors})
     if len(sizes) > 1 or not 0 < sizes[0] <= MOST_DIMENSIONS:
-        found = " and ".join(f"{size:,}" for size in sizes)
-        return _unreadable(f"found vectors of {found} numbers, expected one length up to {MOST_DIMENSIONS:,}", count)
-    matrix = np.array(vectors)[np.argsort(places)]
+        lengths_found = " and ".join(f"{size:,}" for size in sizes)
+        return _unreadable(
+            f"found vectors of {lengths_found} numbers, expected one length up to {MOST_DIMENSIONS:,}", count
+        )
+    matrix = np.array(vectors)[np.argsort(indexes)]
     with np.errstate(over="ignore", invalid="ignore"):
         lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
     if not (np.isfinite(lengths) & (lengths > 0)).all():
@@ -173,8 +175,8 @@ def _values(embedding: object) -> NDArray[np.float64]:
     return np.array(embedding, np.float64)
 
 
-def _unreadable(found: str, count: int) -> list[ReadReply]:
-    return [ReadReply("parse_error", rationale=found, fault="not_json")] * count
+def _unreadable(fault: str, count: int) -> list[ReadReply]:
+    return [ReadReply("parse_error", rationale=fault, fault="not_json")] * count
 
 
 def stored_vector(vector: NDArray[np.float64]) -> str:

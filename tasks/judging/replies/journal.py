@@ -18,7 +18,7 @@ import orjson
 import pyarrow as pa
 
 from gradebook.rubrics.model.errors import LakeError, UnfinishedError
-from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.rubrics.model.verdicts import JUDGMENT_SCHEMA
 from gradebook.tasks.system.files import GroupCommit, append_whole, sync_path
 
 _NAMES = frozenset(JUDGMENT_SCHEMA.names)
@@ -234,8 +234,8 @@ def _without_short_runs(file: Iterable[bytes], path: Path, on_broken: OnBroken) 
         if len(run) == 1:
             yield number - 1, run[0]
         elif run:
-            found = f"{len(run):,} lines that are too short for a judgment"
-            on_broken((LakeError(f"{path}:{number - len(run)}", found, "judgments"), b"".join(run)))
+            received = f"{len(run):,} lines that are too short for a judgment"
+            on_broken((LakeError(f"{path}:{number - len(run)}", received, "judgments"), b"".join(run)))
         run.clear()
         if line.endswith(b"\n"):
             yield number, line
@@ -270,21 +270,23 @@ def _checked(line: bytes) -> bytes:
 
 def _read_line(line: bytes, path: Path, number: int) -> dict[str, Any]:
     """Judgment of a line, with all columns and values in their ranges. Raises `LakeError`."""
-    place = f"{path}:{number}"
-    judgment = dict.fromkeys(_NAMES) | _parse_line(line, place)  # earlier versions wrote fewer columns
+    location = f"{path}:{number}"
+    judgment = dict.fromkeys(_NAMES) | _parse_line(line, location)  # earlier versions wrote fewer columns
     missing = [name for name in _REQUIRED if judgment[name] is None]
     if missing:
-        raise LakeError(place, f"null in {', '.join(missing)}", "a value")
+        raise LakeError(location, f"null in {', '.join(missing)}", "a value")
     for name in _NUMBERS:
-        value, most = judgment[name], MOST_COST_USD if name == "cost_usd" else MOST_COUNT
-        if isinstance(value, int | float) and not (0 <= value <= most and math.isfinite(value)):
-            raise LakeError(place, f"{name} {value!r}", f"0 to {most:g}")
+        value, maximum = judgment[name], MOST_COST_USD if name == "cost_usd" else MOST_COUNT
+        if isinstance(value, int | float) and not (0 <= value <= maximum and math.isfinite(value)):
+            raise LakeError(location, f"{name} {value!r}", f"0 to {maximum:g}")
     if not "0002" <= str(judgment["asked_at"])[:4] <= "9998":  # clocks may be wrong; Python has no other years
-        raise LakeError(place, f"asked_at {judgment['asked_at']!r:.60}", "a year of 2 to 9998")
+        raise LakeError(location, f"asked_at {judgment['asked_at']!r:.60}", "a year of 2 to 9998")
     if rb"\u0000" in line and any("\0" in value for value in judgment.values() if isinstance(value, str)):
-        raise LakeError(place, "a null character", "text, from which they were taken out")
+        raise LakeError(location, "a null character", "text, from which they were taken out")
     if judgment["distribution"] is not None and not _is_distribution(judgment["distribution"], judgment["level_id"]):
-        raise LakeError(place, f"distribution {judgment['distribution']!r:.60}", "probabilities of levels, and its own")
+        raise LakeError(
+            location, f"distribution {judgment['distribution']!r:.60}", "probabilities of levels, and its own"
+        )
     return judgment
 
 
@@ -297,18 +299,18 @@ def _is_distribution(text: Any, level_id: Any) -> bool:
         return False
 
 
-def _parse_line(line: bytes, place: str) -> dict[str, Any]:
+def _parse_line(line: bytes, location: str) -> dict[str, Any]:
     """Columns of a line, as they were written. Lines of earlier versions have no checksum. Raises `LakeError`."""
     if checksum := _CHECKSUM.match(line):
         line = b"{" + line[checksum.end() :].rstrip(b"\n")
         if zlib.crc32(line) != int(checksum[1]):
-            raise LakeError(place, "a line that differs from its checksum", "it as it was written")
+            raise LakeError(location, "a line that differs from its checksum", "it as it was written")
     try:
         judgment = orjson.loads(line)
     except orjson.JSONDecodeError:
-        raise LakeError(place, "no JSON", "a judgment") from None
+        raise LakeError(location, "no JSON", "a judgment") from None
     if not isinstance(judgment, dict) or not judgment.keys() <= _NAMES:
-        raise LakeError(place, "other columns", "those of a judgment")
+        raise LakeError(location, "other columns", "those of a judgment")
     return judgment
 
 

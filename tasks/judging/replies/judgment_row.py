@@ -7,12 +7,14 @@ from typing import Any
 
 import orjson
 
+from gradebook.rubrics.prompts.decisions import own_answers
 from gradebook.rubrics.prompts.reply_parser import MOST_REPLY_LENGTH, ReadReply, clean_text, only_object, unreadable
 from gradebook.tasks.judging.replies.completion import Reply
 from gradebook.tasks.judging.replies.question import Askable, Outcome, Request
 
 ALL_THOUGHT = "found reasoning alone, without a text: turn it off for this model, or the server's reasoning parser"
-SPLIT_COLUMNS = ("prompt_bytes", "prompt_tokens", "cached_tokens", "completion_tokens")
+TOKEN_COLUMNS = ("prompt_tokens", "cached_tokens", "completion_tokens", "written_tokens", "reasoning_tokens")
+SPLIT_COLUMNS = ("prompt_bytes", *TOKEN_COLUMNS)
 
 
 def judgment_row(run_id: str, question: Askable[Any], judge: str, read: ReadReply) -> dict[str, Any]:
@@ -44,14 +46,22 @@ def reply_columns(
         "system_fingerprint": reply.system_fingerprint,
         "service_tier": reply.service_tier,
         "prompt_bytes": prompt_bytes,
-        "prompt_tokens": None if reply.usage is None else reply.usage.prompt_tokens,
-        "cached_tokens": None if reply.usage is None else reply.usage.cached_tokens,
-        "completion_tokens": None if reply.usage is None else reply.usage.completion_tokens,
+        **_token_columns(reply),
         "cost_usd": cost_usd,
         "latency_ms": reply.latency_ms,
         "attempts": attempts,
         "asked_at": asked_at,
     }
+
+
+def _token_columns(reply: Reply) -> dict[str, int | None]:
+    """Token counts as the endpoint reports them; thought that it does not count is unknown."""
+    if reply.usage is None:
+        return dict.fromkeys(TOKEN_COLUMNS)
+    columns: dict[str, int | None] = {name: getattr(reply.usage, name) for name in TOKEN_COLUMNS}
+    if reply.has_thought and not reply.usage.reasoning_tokens:
+        columns["reasoning_tokens"] = None
+    return columns
 
 
 def read_parts(request: Request, reply: Reply, *, is_plain: bool = False) -> list[ReadReply]:
@@ -69,16 +79,26 @@ def read_parts(request: Request, reply: Reply, *, is_plain: bool = False) -> lis
     return reads
 
 
-def shared_columns(columns: dict[str, Any], count: int) -> list[dict[str, Any]]:
-    """Split the columns of a reply among `count` judgments; the parts add up to the whole."""
+def shared_columns(columns: dict[str, Any], request: Request, count: int) -> list[dict[str, Any]]:
+    """Split the columns of a reply among `count` judgments; the parts add up to the whole.
+
+    The reply of a typed question's judgment is its own answer, as a reply to hundreds of questions is long.
+    """
+    if request.questions:
+        answers = own_answers(columns["reply"], request.questions)
+        return [share | {"reply": answer} for share, answer in zip(_shares(columns, count), answers, strict=True)]
+    return _shares(columns, count)
+
+
+def _shares(columns: dict[str, Any], count: int) -> list[dict[str, Any]]:
     if count == 1:
         return [columns]
     shares = []
-    for place in range(count):
-        share = dict(columns) | {"attempts": columns["attempts"] if place == 0 else 0}
+    for index in range(count):
+        share = dict(columns) | {"attempts": columns["attempts"] if index == 0 else 0}
         for name in SPLIT_COLUMNS:
             whole = columns[name]
-            share[name] = None if whole is None else whole // count + (place < whole % count)
+            share[name] = None if whole is None else whole // count + (index < whole % count)
         share["cost_usd"] = None if columns["cost_usd"] is None else columns["cost_usd"] / count
         shares.append(share)
     return shares

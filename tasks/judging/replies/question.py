@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeVar
 
 from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.prompts.decisions import TypedQuestion
+from gradebook.rubrics.prompts.distributions import read_levels
 from gradebook.rubrics.prompts.feedback import (
     FEEDBACK_CRITERION_ID,
     FEEDBACK_REPLY_SCHEMA,
@@ -19,11 +21,10 @@ from gradebook.rubrics.prompts.prompt import (
     label_of,
     prompt_digest,
     render_messages,
+    repair_messages,
     reply_schema,
 )
-from gradebook.rubrics.prompts.repairs import repair_messages
 from gradebook.rubrics.prompts.reply_parser import ReadReply, TokenChoices, read_reply
-from gradebook.rubrics.prompts.token_probabilities import read_levels
 from gradebook.tasks.judging.replies.completion import Reply
 
 LABEL_TOKENS = 32  # of a reply that is only a label in JSON
@@ -54,7 +55,9 @@ class Request:
     part_tokens: tuple[int | None, ...] = ()  # batched criteria: max_tokens of each part
     note: Note | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict)  # model settings unknown to gradebook
+    is_shared: bool = False  # whether other requests begin with the same case, so that a cache of it pays
     is_embedding: bool = False  # the contents of the messages are texts to embed
+    questions: tuple[TypedQuestion, ...] = ()  # about the state, which is the only message; `schema` has their JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ class Outcome:
     distribution: str | None = None  # JSON object: level id -> probability
     parts: tuple["Outcome", ...] = ()  # of batched criteria, in order
     paid_by: str | None = None  # concurrent run that asked the same; None: this run
+    is_too_long: bool = False  # a request with less may be answered
 
 
 class Askable(Protocol[Answered_co]):
@@ -209,7 +213,7 @@ class FeedbackQuestion:
 
     @property
     def prefix(self) -> str:
-        """Its own request key: no two texts share more than the instructions."""
+        """The request key: texts share only the instructions."""
         return self.request_key
 
     @property

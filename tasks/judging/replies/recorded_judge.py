@@ -15,12 +15,12 @@ from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.reply_parser import ReadReply, ReplyStatus, UselessStatus, is_quoted
 from gradebook.rubrics.text.plain_words import fault_lines
 from gradebook.tasks.judging.replies.journal import Journal
-from gradebook.tasks.judging.replies.judgment_row import judgment_row, outcome_of
+from gradebook.tasks.judging.replies.judgment_row import TOKEN_COLUMNS, judgment_row, outcome_of
 from gradebook.tasks.judging.replies.question import Answer, Outcome, Question
 from gradebook.tasks.judging.settings.judge import ReplaySettings
 
 _Key = tuple[str, str, str | None, int, str, int, str | None]  # see RecordedReply.key
-_Found = tuple[int, "RecordedReply"]  # with its line number
+_NumberedReply = tuple[int, "RecordedReply"]  # with its line number
 _MOST_LINE_BYTES = 2**27
 NO_REPLY: Final = "endpoint_error"  # no reply after all attempts, so there is no judgment
 MOST_ROUNDING = 1e-4  # by which the probabilities of a reply may miss 1
@@ -29,7 +29,7 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class RecordedReply(BaseModel):
-    """One line of a file of recorded replies: a level, or why the reply gave none."""
+    """One line of a file of recorded replies: a level, or the reason for none."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -74,9 +74,9 @@ class RecordedReply(BaseModel):
 
     @model_validator(mode="after")
     def _has_a_level_or_says_why_not(self) -> Self:
-        given = [name for name in ("level", "score", "status") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(f"found {' and '.join(given) or 'none'}, expected one of level, score and status")
+        outcome_names = [name for name in ("level", "score", "status") if getattr(self, name) is not None]
+        if len(outcome_names) != 1:
+            raise ValueError(f"found {' and '.join(outcome_names) or 'none'}, expected one of level, score and status")
         if self.distribution is not None and self.level is None:
             raise ValueError("found a distribution without a level, expected both or neither")
         if self.reply is not None and self.status is None:
@@ -109,12 +109,12 @@ def read_recorded(reply: RecordedReply, output: str) -> ReadReply:
     return ReadReply(status, reply.level, quotes, reply.rationale, reply.distribution)
 
 
-def read_replies(path: Path) -> dict[_Key, _Found]:
+def read_replies(path: Path) -> dict[_Key, _NumberedReply]:
     """Read a file of recorded replies, each with its line number.
 
     Raises `JudgeSettingsError` with every line that is no reply or a duplicate.
     """
-    replies: dict[_Key, _Found] = {}
+    replies: dict[_Key, _NumberedReply] = {}
     faults = FaultList(_faulty)
     for number, line in enumerate(_read_lines(path), start=1):
         if not line.strip():
@@ -185,10 +185,10 @@ class ReplaySession:
             on_answer(self._answer(question))
 
     def _answer(self, question: Question) -> Answer:
-        found = self._find(question)
-        if found is None:
+        numbered_reply = self._find_reply(question)
+        if numbered_reply is None:
             return question.answer(Outcome("unscored", reason="not_recorded"))
-        number, reply = found
+        number, reply = numbered_reply
         misfit = _misfit(reply, question.criterion.ranked_levels)
         if misfit is not None:
             raise JudgeSettingsError(str(Fault(str(self.settings.path), number, misfit)))
@@ -200,12 +200,12 @@ class ReplaySession:
         self.journal.append(judgment)
         return question.answer(outcome_of(read, judgment_id=judgment["judgment_id"], cost_usd=0.0))
 
-    def _find(self, question: Question) -> _Found | None:
+    def _find_reply(self, question: Question) -> _NumberedReply | None:
         """Reply to a question; replies recorded for another text of the same output do not match."""
-        place = (question.case_id, question.model, question.checkpoint, question.sample_index, question.criterion.id)
+        slot = (question.case_id, question.model, question.checkpoint, question.sample_index, question.criterion.id)
         ids = (question.output_id, None)
-        found = (self._replies.get((*place, question.replicate, output_id)) for output_id in ids)
-        return next((reply for reply in found if reply is not None), None)
+        candidates = (self._replies.get((*slot, question.replicate, output_id)) for output_id in ids)
+        return next((reply for reply in candidates if reply is not None), None)
 
 
 def _free_of_charge(reply: RecordedReply) -> dict[str, Any]:
@@ -215,9 +215,7 @@ def _free_of_charge(reply: RecordedReply) -> dict[str, Any]:
         "system_fingerprint": None,
         "service_tier": None,
         "prompt_bytes": None,
-        "prompt_tokens": 0,
-        "cached_tokens": 0,
-        "completion_tokens": 0,
+        **dict.fromkeys(TOKEN_COLUMNS, 0),
         "cost_usd": 0.0,
         "latency_ms": 0.0,
         "attempts": 0,  # no request was sent

@@ -1,22 +1,27 @@
-"""Client of one judge: the only place that retries requests, reserves their cost and writes the journal."""
+"""Client of one judge: the only place that retries requests, reserves their cost and writes the journal.
+
+Requests, retries, rate limits and circuit changes are logged and traced, without any prompt text.
+"""
 
 import asyncio
+import logging
 import math
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import EndpointUnavailable, UnfinishedError
 from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
 from gradebook.rubrics.prompts.reply_parser import ReadReply
-from gradebook.tasks.judging.money.budget import Budget
-from gradebook.tasks.judging.money.prices import (
+from gradebook.rubrics.text.wording import counted
+from gradebook.tasks.judging.budget import Budget
+from gradebook.tasks.judging.prices import (
     BYTES_PER_TOKEN,
     Price,
     cost_usd,
@@ -25,7 +30,14 @@ from gradebook.tasks.judging.money.prices import (
     prompt_bytes,
     worst_cost_usd,
 )
-from gradebook.tasks.judging.replies.completion import Reply, drop_false_usage, false_count_words
+from gradebook.tasks.judging.replies.batched_criteria import TOO_LONG, RequestTooLong
+from gradebook.tasks.judging.replies.completion import (
+    UNREADABLE,
+    Reply,
+    describe_unreadable,
+    drop_false_usage,
+    false_count_sentence,
+)
 from gradebook.tasks.judging.replies.journal import Journal
 from gradebook.tasks.judging.replies.judgment_row import (
     judgment_row,
@@ -35,24 +47,20 @@ from gradebook.tasks.judging.replies.judgment_row import (
     shared_columns,
 )
 from gradebook.tasks.judging.replies.question import Askable, Outcome, Request
-from gradebook.tasks.judging.replies.unreadable import UNREADABLE, describe_unreadable
 from gradebook.tasks.judging.settings.judge import MOST_REASONED_TOKENS, JudgeSettings
 from gradebook.tasks.judging.settings.learned import refused_setting
-from gradebook.tasks.judging.transport.endpoint import Failure, request_body
-from gradebook.tasks.judging.transport.metrics import (
-    report_circuit_change,
-    report_request,
-    report_retry,
-    report_route_left,
-)
+from gradebook.tasks.judging.transport.connection import Failure, Route, routes_of
+from gradebook.tasks.judging.transport.endpoint import request_body
+from gradebook.tasks.judging.transport.limits import CircuitBreaker
 from gradebook.tasks.judging.transport.retry_policy import RATE_LIMIT_PATIENCE_S, wait_s
-from gradebook.tasks.judging.transport.route import Route, routes_of
+from gradebook.tasks.system.events import FinishedRequest, count_request, log_event, tracing
+from gradebook.tasks.system.logs import LOGGER
 from gradebook.tasks.system.progress import reporter
 
 MOST_CALLS_REFUSED = 5  # before any reply came
 MOST_CALLS_UNREADABLE = 5  # before any reply could be read
 MOST_CALLS_OUTLASTED = 3  # in a row; a single one may be caused by its own request
-FIRST_QUIET_S = 20.0  # without any reply until that is said
+FIRST_QUIET_S = 20.0  # without any reply until it is reported
 USUAL_COMPLETION_TOKENS = 256
 FILTERED = "filtered"  # the status of a reply stopped by the endpoint's filter
 CUT_OFF = frozenset({"truncated"})  # retried with twice the tokens
@@ -109,15 +117,16 @@ class JudgeClient:
         self._quiet_s = FIRST_QUIET_S  # until the next word about a silent endpoint
         self._watch = asyncio.get_running_loop().call_later(FIRST_QUIET_S, self._report_silence)
         self.fault: UnfinishedError | None = None
+        self.shared_prefixes: set[str] = set()  # of questions that are asked about the same case now
         self.doubts: dict[bool, str] = {}  # of the first token counts that can't be true, by whether prompts may be cut
 
     async def close(self) -> None:
         self._watch.cancel()
         for route in (*self._abandoned, *self._routes):
-            await route.endpoint.close()
+            await route.connection.close()
 
     def _report_silence(self) -> None:
-        """Say what is waited for where no reply came for a while; each time after twice as long."""
+        """Report silence of the endpoint, each time after twice as long."""
         silent_s, in_flight = time.monotonic() - self._heard_at, self._routes[0].limiter.in_flight
         if silent_s >= self._quiet_s and in_flight:
             self._quiet_s *= 2
@@ -140,11 +149,11 @@ class JudgeClient:
         try:
             request = question.request()
         except UnreadableMedia as fault:  # nothing was sent
-            return Outcome("unscored", reason=str(fault))
+            return Outcome("unscored", reason=str(fault), is_too_long=isinstance(fault, RequestTooLong))
         limits = (part or self._settings.max_tokens for part in request.part_tokens or (request.max_tokens,))
         max_tokens = 0 if request.is_embedding else self._settings.token_limit(sum(limits))
         call = _Call(question, request, request.parts or (question,), request.messages, max_tokens)
-        retries = [CUT_OFF, REPAIRED]
+        retries = [] if request.questions else [CUT_OFF, REPAIRED]  # a session asks typed questions again by itself
         read = await self._ask(call)
         while isinstance(read, ReadReply) and (retry := _retry_left(retries, read)):
             retries.remove(retry)
@@ -156,7 +165,7 @@ class JudgeClient:
             if isinstance(again, Failure):
                 break
             read = again
-        self._note_reading(call)
+        self._count_unreadable(call)
         return self._conclude(call, read)
 
     def _larger_limit(self, call: _Call) -> int:
@@ -170,33 +179,37 @@ class JudgeClient:
         call.prompt_bytes = prompt_bytes(call.messages, call.request.schema)
         call.least_tokens = least_prompt_tokens(call.messages)
         call.most_tokens = most_tokens(call.messages, call.request.schema)
+        if len(call.request.questions) > 1:  # some services bill the state once a question
+            call.most_tokens += (len(call.request.questions) - 1) * most_tokens(call.messages, None)
         call.attempts = failure_count = held_off_count = 0
         while True:
             route = self._routes[0]
-            came = await self._send_in_turn(call, route)
-            if isinstance(came, ReadReply):
-                return came
+            response = await self._send(call, route)
+            if isinstance(response, ReadReply):
+                return response
             if route is not self._routes[0]:  # abandoned meanwhile: the next address has not failed yet
                 continue
-            if came.is_rate_limit and not held_off_count:
+            if response.is_rate_limit and not held_off_count:
                 patience_ends = time.monotonic() + RATE_LIMIT_PATIENCE_S
-            held_off_count += came.is_rate_limit
-            failure_count += not (came.is_rate_limit or route.breaker.is_gone)
-            is_out_of_time = came.is_outlasted or time.monotonic() >= patience_ends
-            if not came.is_retried or is_out_of_time or failure_count >= self._settings.max_attempts:
-                return self._give_up(came)
+            held_off_count += response.is_rate_limit
+            failure_count += not (response.is_rate_limit or route.breaker.is_gone)
+            is_out_of_time = response.is_outlasted or time.monotonic() >= patience_ends
+            if not response.is_retried or is_out_of_time or failure_count >= self._settings.max_attempts:
+                return self._give_up(response)
             if not route.breaker.is_gone:  # otherwise the circuit breaker spaces the probes
-                pause_s = wait_s(failure_count + held_off_count - 1, came.retry_after_s, self._rng)
-                report_retry(self._run_id, route.base_url, came, pause_s)
+                pause_s = wait_s(failure_count + held_off_count - 1, response.retry_after_s, self._rng)
+                report_retry(self._run_id, route.base_url, response, pause_s)
                 await self._pause(pause_s)
 
-    async def _send_in_turn(self, call: _Call, route: Route) -> ReadReply | Failure:
-        """Send one request, alone until a reply has shown that the endpoint fits the run."""
+    @asynccontextmanager
+    async def _turn(self, call: _Call, route: Route) -> AsyncIterator[None]:
+        """Turn to send a request: alone until a reply has shown that the endpoint fits the run."""
         if self._is_first_turn(call, route):
             async with route.first_turn:
-                if self._is_first_turn(call, route):
-                    return await self._send(call, route)
-        return await self._send(call, route)
+                if self._is_first_turn(call, route):  # another request may have shown it meanwhile
+                    yield
+                    return
+        yield
 
     def _is_first_turn(self, call: _Call, route: Route) -> bool:
         """Whether the endpoint still has to show log-probabilities, or token counts within a budget's reservation."""
@@ -206,7 +219,7 @@ class JudgeClient:
     async def _send(self, call: _Call, route: Route) -> ReadReply | Failure:
         """Send one request within a slot and with its worst cost reserved; a reply is journaled before settlement."""
         expected = call.prompt_bytes / BYTES_PER_TOKEN + min(call.max_tokens, USUAL_COMPLETION_TOKENS)
-        async with route.limiter.slot(expected), route.breaker.attempt():
+        async with self._turn(call, route), route.limiter.slot(expected), route.breaker.attempt():
             self.check_stopped()
             if route is not self._routes[0]:
                 return Failure("the address was given up", is_retried=True, may_be_billed=False)
@@ -217,17 +230,21 @@ class JudgeClient:
             try:
                 self.check_stopped()
                 paid_usd = None  # a request interrupted here may be billed
-                came = await self._request(call, route)
-                if isinstance(came, EndpointUnavailable):  # the endpoint refused it
+                response = await self._request(call, route)
+                if isinstance(response, EndpointUnavailable):  # the endpoint refused it
                     paid_usd = 0.0
-                    return self._switch_route(route, came)
-                if isinstance(came, Failure):
-                    paid_usd = None if came.may_be_billed else 0.0
-                    return self._note_failure(route, came)
+                    return self._switch_route(route, response)
+                if isinstance(response, Failure):
+                    paid_usd = None if response.may_be_billed else 0.0
+                    return self._note_failure(route, response)
                 with report_circuit_change(self._run_id, route.base_url, route.breaker):
-                    route.note_reply(came, expected)
-                paid_usd = None if came.usage is None else cost_usd(route.price, came.usage, tier=came.service_tier)
-                read = self._record(call, came, paid_usd)
+                    route.note_reply(response, expected)
+                paid_usd = (
+                    None
+                    if response.usage is None
+                    else cost_usd(route.price, response.usage, tier=response.service_tier)
+                )
+                read = self._record(call, response, paid_usd)
                 return (
                     self._leave_without_logprobs(route)
                     if read.status == "no_logprobs" and not route.has_logprobs
@@ -250,22 +267,23 @@ class JudgeClient:
         call.attempts += 1
         call.request_count += 1
         call.asked_at = datetime.now(UTC)
-        request = replace(call.request, messages=call.messages)
-        body = request_body(self._settings, request, call.question.replicate, call.max_tokens, base_url=route.base_url)
+        is_shared = call.question.prefix in self.shared_prefixes
+        request = replace(call.request, messages=call.messages, is_shared=is_shared)
+        body = request_body(self._settings, request, call.question.replicate, call.max_tokens, route.address)
         asked_ns = time.time_ns()
-        came: Reply | Failure | EndpointUnavailable
+        response: Reply | Failure | EndpointUnavailable
         try:
-            came = await route.endpoint.send(body)
+            response = await route.connection.send(body)
         except EndpointUnavailable as fault:
-            came = fault
-        if isinstance(came, Reply):
+            response = fault
+        if isinstance(response, Reply):
             self._heard_at, self._quiet_s = time.monotonic(), FIRST_QUIET_S
-            came = drop_false_usage(came, call.least_tokens)
-            if came.doubt is not None:
+            response = drop_false_usage(response, call.least_tokens)
+            if response.doubt is not None:
                 subject = f"{self._settings.model} at {route.base_url}"
-                self.doubts.setdefault(came.is_maybe_cut, false_count_words(subject, came))
-        report_request(self._run_id, self._settings.model, route.base_url, route.price, asked_ns, came)
-        return came
+                self.doubts.setdefault(response.is_maybe_cut, false_count_sentence(subject, response))
+        report_request(self._run_id, self._settings.model, route.base_url, route.price, asked_ns, response)
+        return response
 
     def _record(self, call: _Call, reply: Reply, paid_usd: float | None) -> ReadReply:
         """Read a reply and journal it, usable or not; for batched criteria, return the worst reading."""
@@ -277,14 +295,18 @@ class JudgeClient:
             judgment_row(self._run_id, part, self._settings.judge, read)
             | share
             | {"prompt_digest": call.question.prompt_digest}
-            for part, read, share in zip(call.parts, reads, shared_columns(columns, len(reads)), strict=True)
+            for part, read, share in zip(
+                call.parts, reads, shared_columns(columns, call.request, len(reads)), strict=True
+            )
         ]
         self._journal.append(*judgments)
         call.judgments += judgments
-        for place, each in enumerate(reads):
-            if place not in call.reads or call.reads[place].status != "scored":
-                call.reads[place] = each
-        read = next((each for each in call.reads.values() if each.status in CUT_OFF | REPAIRED), call.reads[0])
+        for index, part_read in enumerate(reads):
+            if index not in call.reads or call.reads[index].status != "scored":
+                call.reads[index] = part_read
+        read = next(
+            (part_read for part_read in call.reads.values() if part_read.status in CUT_OFF | REPAIRED), call.reads[0]
+        )
         self._is_ever_answered = True
         self._outlasted_count = 0
         return read
@@ -332,7 +354,7 @@ class JudgeClient:
             )
         return failure
 
-    def _note_reading(self, call: _Call) -> None:
+    def _count_unreadable(self, call: _Call) -> None:
         """Count a call whose replies can't be read. Raises `EndpointUnavailable` if none ever could."""
         if self._is_ever_read or not call.reads:
             return
@@ -342,7 +364,11 @@ class JudgeClient:
         if call.request.is_embedding:
             self._unreadable.append(str(first["rationale"]))
         else:
-            self._unreadable.append(describe_unreadable(first["reply"], first["status"], first["rationale"]))
+            self._unreadable.append(
+                describe_unreadable(
+                    first["reply"], first["status"], first["rationale"], is_typed=bool(call.request.questions)
+                )
+            )
         if not self._is_ever_read and len(self._unreadable) >= MOST_CALLS_UNREADABLE:
             raise EndpointUnavailable(
                 f"{self._address}: none of the first {MOST_CALLS_UNREADABLE} questions to {self._settings.model} got a "
@@ -376,11 +402,12 @@ class JudgeClient:
             "request_count": call.request_count,
         }
         if isinstance(read, Failure):
-            return Outcome(
-                "unscored", reason=FILTERED if read.is_filtered else f"endpoint_error: {read.reason}", **paid
-            )
+            is_typed = bool(call.request.questions)  # chat completions keep the reason that they had
+            reason = f"{TOO_LONG if read.is_too_long and is_typed else 'endpoint_error'}: {read.reason}"
+            reason = FILTERED if read.is_filtered else reason
+            return Outcome("unscored", reason=reason, is_too_long=read.is_too_long, **paid)
         if call.request.parts:
-            parts = tuple(outcome_of(call.reads[place]) for place in range(len(call.parts)))
+            parts = tuple(outcome_of(call.reads[index]) for index in range(len(call.parts)))
             return replace(outcome_of(read, **paid), parts=parts)
         return outcome_of(read, **paid)
 
@@ -388,3 +415,64 @@ class JudgeClient:
 def _retry_left(retries: list[frozenset[str]], read: ReadReply) -> frozenset[str] | None:
     """Kind of retry that an unusable reply still has left."""
     return next((retry for retry in retries if read.status in retry), None)
+
+
+JUDGE = logging.getLogger(f"{LOGGER}.judge")
+
+
+def report_request(
+    run_id: str,
+    model: str,
+    base_url: str,
+    price: Price | None,
+    asked_ns: int,
+    response: Reply | Failure | EndpointUnavailable,
+) -> None:
+    """Count and trace an answered request with its tokens, dollars and time. asked_ns: time of sending."""
+    reply = response if isinstance(response, Reply) else None
+    usage = reply.usage if reply else None
+    paid_usd = cost_usd(price, usage, tier=reply.service_tier) if reply and usage else None
+    count_request(run_id, is_paid=reply is not None, cost_usd=paid_usd)
+    traced = tracing()
+    if traced is not None:
+        request = FinishedRequest(
+            model,
+            base_url,
+            asked_ns,
+            time.time_ns(),
+            reply.model_returned if reply else None,
+            usage.prompt_tokens if usage else None,
+            usage.completion_tokens if usage else None,
+            paid_usd,
+        )
+        traced.request(run_id, request, None if isinstance(response, Reply) else failure_kind(response))
+
+
+def report_retry(run_id: str, base_url: str, failure: Failure, wait_s: float) -> None:
+    """Log that a request is retried, and when: after a failure or a rate limit."""
+    event, kind = "judge.limited" if failure.is_rate_limit else "judge.retry", failure_kind(failure)
+    fields = {"run_id": run_id, "server": base_url, "error_type": kind, "wait_seconds": round(wait_s, 3)}
+    log_event(JUDGE, logging.INFO, event, f"{base_url}: {kind}; asked again in {wait_s:.1f} s", **fields)
+
+
+@contextmanager
+def report_circuit_change(run_id: str, base_url: str, breaker: CircuitBreaker) -> Iterator[None]:
+    """Log if the endpoint stops answering, or answers again, within the block."""
+    was_gone = breaker.is_gone
+    yield
+    if breaker.is_gone != was_gone:
+        event, sentence, level = ("back", "answers again", logging.INFO)
+        if breaker.is_gone:
+            event, sentence, level = ("gone", "does not answer; one request at a time tests it", logging.WARNING)
+        log_event(JUDGE, level, f"judge.{event}", f"{base_url} {sentence}", run_id=run_id, server=base_url)
+
+
+def report_route_left(run_id: str, base_url: str) -> None:
+    """Log that an address of a judge was abandoned for the next one."""
+    sentence = f"{base_url} is given up; the next address is asked"
+    log_event(JUDGE, logging.WARNING, "judge.left", sentence, run_id=run_id, server=base_url)
+
+
+def failure_kind(response: Failure | EndpointUnavailable) -> str:
+    """Kind of a failure, as `HTTP 429`, without the endpoint's text, which may repeat the prompt."""
+    return response.reason.partition(":")[0] if isinstance(response, Failure) else type(response).__name__

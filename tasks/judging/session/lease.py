@@ -1,20 +1,25 @@
-"""Leases: of sessions that want the same reply at once, one asks and the others wait for its journal."""
+"""Leases: one session asks a question, and concurrent sessions wait for its journal instead of paying too.
+
+Leases are rows of one SQLite file next to the journals, shared by all processes.
+"""
 
 import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import orjson
 
 from gradebook.tasks.judging.replies.journal import Journal, JournalTail, is_journal_held
-from gradebook.tasks.judging.session.lease_store import LEASES_NAME, LeaseStore
 from gradebook.tasks.judging.transport.retry_policy import RATE_LIMIT_PATIENCE_S
 from gradebook.tasks.lake.errors import COMMIT_DEADLINE_S, is_conflict
 from gradebook.tasks.system.progress import reporter
+from gradebook.tasks.system.sqlite import transaction, unforked
 
 LOOK_EVERY_S = 0.3
 IDLE_PATIENCE_S = RATE_LIMIT_PATIENCE_S  # a rate-limited session may be silent for this long
@@ -44,7 +49,7 @@ class Leases:
         self._lock = threading.Lock()  # one lookup, acquisition or release at a time
         self._tails: dict[str, JournalTail] = {}
         self._grown: dict[str, tuple[int, float]] = {}  # by tail: bytes read, and the time since the last growth
-        self._known: dict[str, Row] = {}  # rows found in the ledger
+        self._ledger_rows: dict[str, Row] = {}  # rows found in the ledger
         self._foreign: set[str] = set()  # keys that `answered` may be awaited for
         self._waiting: dict[Keys, asyncio.Future[list[Row] | None]] = {}
         self._locked_until: float | None = None  # retry limit while another process locks the ledger
@@ -63,15 +68,15 @@ class Leases:
         is_late: acquired long after planning, so any of them may be answered by now. Raises as `_look_up_in_time`.
         """
         wanted = list(keys)
-        live, left = self._record(wanted)
-        return self._find_foreign(wanted, live, left, is_late=is_late)
+        live, abandoned = self._record(wanted)
+        return self._find_foreign(wanted, live, abandoned, is_late=is_late)
 
-    def acquire_together(self, others: Iterable[tuple["Leases", Collection[str]]]) -> None:
+    def acquire_together(self, keys_by_leases: Iterable[tuple["Leases", Collection[str]]]) -> None:
         """Acquire leases for several sessions with one journal in one transaction, so that no other run interleaves."""
-        wanted = [(leases, list(keys)) for leases, keys in others]
-        live, left = self._record([key for _, keys in wanted for key in keys])
+        wanted = [(leases, list(keys)) for leases, keys in keys_by_leases]
+        live, abandoned = self._record([key for _, keys in wanted for key in keys])
         for leases, keys in wanted:
-            leases._find_foreign(keys, live, left)
+            leases._find_foreign(keys, live, abandoned)
 
     def _record(self, keys: list[str]) -> tuple[dict[str, str], dict[str, str]]:
         """Acquire leases as `LeaseStore.acquire`; if the file cannot be used, no key belongs to others."""
@@ -85,19 +90,19 @@ class Leases:
                 return {}, {}
 
     def _find_foreign(
-        self, keys: list[str], live: Mapping[str, str], left: Mapping[str, str], *, is_late: bool = False
+        self, keys: list[str], live: Mapping[str, str], abandoned: Mapping[str, str], *, is_late: bool = False
     ) -> frozenset[str]:
-        """Find the keys held by others. live, left: as returned by `LeaseStore.acquire`, possibly with more keys."""
+        """Find the keys held by others. live, abandoned: as `LeaseStore.acquire` returns them, maybe with more keys."""
         with self._lock:
             if self._store is None:
                 return frozenset()
-            for owner in {owners[key] for owners in (live, left) for key in keys if key in owners}:
+            for owner in {owners[key] for owners in (live, abandoned) for key in keys if key in owners}:
                 self._follow(owner)
             for tail in self._tails.values():
                 tail.advance()
-            free = [key for key in keys if key not in live and (is_late or key in left)]
+            free = [key for key in keys if key not in live and (is_late or key in abandoned)]
             unknown = [key for key in free if self._find(key) is None]
-            self._known |= self._look_up_in_time(unknown) if unknown else {}
+            self._ledger_rows |= self._look_up_in_time(unknown) if unknown else {}
             foreign = frozenset(key for key in keys if key in live or self._find(key) is not None)
             self._foreign.update(foreign)
             return foreign
@@ -116,9 +121,9 @@ class Leases:
         Returns its rows, or None if this session has to ask now: the other session ended, was killed, or released the
         lease. Concurrent waiters of one question get the same answer.
         """
-        found = self._find_all(keys)
-        if found is not None or not self.is_foreign(keys) or self._is_stopped:
-            return found
+        rows = self._find_all(keys)
+        if rows is not None or not self.is_foreign(keys) or self._is_stopped:
+            return rows
         if keys not in self._waiting:
             self._waiting[keys] = asyncio.get_running_loop().create_future()
         self._report_waiting()
@@ -184,8 +189,8 @@ class Leases:
             await asyncio.sleep(LOOK_EVERY_S)
 
     def _take(self, waiting: Iterable[Keys]) -> dict[Keys, asyncio.Future[list[Row] | None]]:
-        taken = {keys: self._waiting.pop(keys) for keys in waiting if keys in self._waiting}
-        return {keys: future for keys, future in taken.items() if not future.done()}
+        futures = {keys: self._waiting.pop(keys) for keys in waiting if keys in self._waiting}
+        return {keys: future for keys, future in futures.items() if not future.done()}
 
     def _look(self, waiting: list[Keys]) -> _Decided:
         """Decide waiting questions where possible; empty while another process locks the ledger."""
@@ -235,16 +240,16 @@ class Leases:
         owners = self._store.owners_of(self._owner, open_keys) if open_keys else {}
         # Journals are opened before the ledger is read: a journal deleted by now was settled into the ledger before.
         new = {owner for owner in set(owners.values()) if self._follow(owner)}
-        left = {key: owners.get(key) for key in open_keys if owners.get(key) not in live | new}
-        if not left:
+        abandoned = {key: owners.get(key) for key in open_keys if owners.get(key) not in live | new}
+        if not abandoned:
             return decided
-        self._known |= self._look_up(list(left))
+        self._ledger_rows |= self._look_up(list(abandoned))
         decided |= {
             keys: rows for keys in waiting if keys not in decided and (rows := self._find_all(keys)) is not None
         }
-        lost = {key: owner for key, owner in left.items() if key not in self._known}
+        lost = {key: owner for key, owner in abandoned.items() if key not in self._ledger_rows}
         taken = set(self._store.take_over(self._owner, lost)) if lost else set()
-        # A session that owns some of the batched criteria asks at once: nobody waits while others may wait for it.
+        # A session that owns some of the batched criteria asks at once, as others may wait for it.
         return decided | {keys: None for keys in waiting if keys not in decided and not taken.isdisjoint(keys)}
 
     def _idle_owners(self, live: set[str]) -> set[str]:
@@ -266,8 +271,8 @@ class Leases:
         return [row for row in rows if row is not None] if None not in rows else None
 
     def _find(self, key: str) -> Row | None:
-        if key in self._known:
-            return self._known[key]
+        if key in self._ledger_rows:
+            return self._ledger_rows[key]
         return next((row for tail in list(self._tails.values()) if (row := tail.judgment(key)) is not None), None)
 
     def _follow(self, owner: str) -> bool:
@@ -301,3 +306,135 @@ class Leases:
                 self._store.release(self._owner, keys)
             except (sqlite3.Error, OSError) as error:
                 self._disable(error)
+
+
+LEASES_NAME = "claims.sqlite"  # the file and its tables keep their first name: gradebook's versions share them
+BUSY_TIMEOUT_S = 30.0
+_OURS = 0x67626B31  # SQLite's application_id: "gbk1"
+_TABLES = (
+    "create table owners (id integer primary key, journal text not null unique)",
+    "create table claims (request_key text primary key, owner integer not null) without rowid",
+    f"pragma application_id = {_OURS}",
+)
+_FOREIGN = """
+select wanted.request_key, owners.journal
+from temp.wanted
+inner join claims on wanted.request_key = claims.request_key
+inner join owners on claims.owner = owners.id
+where owners.journal <> ?
+"""
+_DROP_WANTED = """
+delete from claims
+where request_key in (select request_key from temp.wanted)
+    and owner in (select id from owners where journal in (select value from json_each(?)))
+"""
+
+
+class ForeignFile(sqlite3.DatabaseError):
+    """The file is a database of something else."""
+
+    def __str__(self) -> str:
+        return "a database of something else"
+
+
+class LeaseStore:
+    """Leases of all sessions in one folder, by request key. An owner is the name of its journal.
+
+    The database has no write-ahead log, which needs shared memory, because several machines may share the folder. Every
+    method is one transaction, and raises `sqlite3.Error` if the file is broken, foreign, locked for too long or not
+    writable.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._database = sqlite3.connect(
+            folder / LEASES_NAME, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+        )
+        try:
+            self._database.execute("pragma temp_store = memory")
+            # A lease is worth nothing once its owner is gone, so none has to outlive a crash of the machine; a killed
+            # process loses nothing. Waiting for the disk would take 10 ms of each request for a reward.
+            self._database.execute("pragma synchronous = off")
+            with self._transaction():
+                self._make_tables()
+            self._database.execute("create temp table wanted (request_key text)")
+        except BaseException:
+            self._database.close()
+            raise
+
+    def acquire(
+        self, owner: str, keys: Sequence[str], is_live: Callable[[str], bool], is_gone: Callable[[str], bool]
+    ) -> tuple[dict[str, str], dict[str, str]]:
+        """Lease the keys that no living owner has.
+
+        Returns the keys of living owners, and the keys taken over from dead owners, each with its owner. Other leases
+        of a dead owner stay until its journal is deleted, as they lead later sessions to that journal.
+        """
+        with self._transaction(), self._wanted(keys):
+            foreign = dict(self._database.execute(_FOREIGN, [owner]).fetchall())
+            dead = {journal for journal in dict.fromkeys(foreign.values()) if not is_live(journal)}
+            self._database.execute(_DROP_WANTED, [orjson.dumps(sorted(dead)).decode()])
+            journals = [row[0] for row in self._database.execute("select journal from owners").fetchall()]
+            for journal in journals:
+                if journal != owner and is_gone(journal):
+                    self._drop(journal)
+            self._database.execute(
+                "insert or ignore into claims select request_key, ? from temp.wanted", [self._id_of(owner)]
+            )
+        live = {key: journal for key, journal in foreign.items() if journal not in dead}
+        return live, {key: journal for key, journal in foreign.items() if journal in dead}
+
+    def owners_of(self, owner: str, keys: Sequence[str]) -> dict[str, str]:
+        """Other owner of each key; keys without another owner are omitted."""
+        with self._transaction("deferred"), self._wanted(keys):
+            return dict(self._database.execute(_FOREIGN, [owner]).fetchall())
+
+    def take_over(self, owner: str, abandoned: Mapping[str, str | None]) -> list[str]:
+        """Lease keys left by another owner, or by all owners (None); returns the keys still free."""
+        with self._transaction(), self._wanted(list(abandoned)):
+            now = dict(self._database.execute(_FOREIGN, [owner]).fetchall())
+            taken = [(key, self._id_of(owner)) for key, journal in abandoned.items() if now.get(key) == journal]
+            self._database.executemany("insert or replace into claims values (?, ?)", taken)
+        return [key for key, _ in taken]
+
+    def release(self, owner: str, keys: Sequence[str]) -> None:
+        """Give up leases, so that others ask."""
+        with self._transaction():
+            number = self._id_of(owner)
+            self._database.executemany(
+                "delete from claims where request_key = ? and owner = ?", [(key, number) for key in keys]
+            )
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _make_tables(self) -> None:
+        (application,) = self._database.execute("pragma application_id").fetchone()
+        if application == _OURS:
+            return
+        (table_count,) = self._database.execute("select count(*) from sqlite_master").fetchone()
+        if application or table_count:
+            raise ForeignFile
+        for statement in _TABLES:
+            self._database.execute(statement)
+
+    @contextmanager
+    def _transaction(self, kind: str = "immediate") -> Iterator[None]:
+        with unforked, transaction(self._database, kind):
+            yield
+
+    @contextmanager
+    def _wanted(self, keys: Sequence[str]) -> Iterator[None]:
+        """Provide the keys as a temporary table of this connection."""
+        in_order = orjson.dumps(sorted(keys)).decode()  # sorted as the index and in one parameter: half the time
+        self._database.execute("insert into temp.wanted select value from json_each(?)", [in_order])
+        yield
+        self._database.execute("delete from temp.wanted")
+
+    def _id_of(self, owner: str) -> int:
+        self._database.execute("insert or ignore into owners (journal) values (?)", [owner])
+        row = self._database.execute("select id from owners where journal = ?", [owner]).fetchone()
+        return int(row[0])
+
+    def _drop(self, owner: str) -> None:
+        self._database.execute("delete from claims where owner in (select id from owners where journal = ?)", [owner])
+        self._database.execute("delete from owners where journal = ?", [owner])

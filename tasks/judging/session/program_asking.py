@@ -1,13 +1,19 @@
-"""Questions that a program of the operator answers, a file at a time, in place of an endpoint."""
+"""Questions that a program of the operator answers, a file at a time, in place of an endpoint.
+
+The program reads a file of requests and writes a file of replies, as `vllm run-batch` does.
+"""
 
 import asyncio
 import json
 import math
 import os
 import shutil
+import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -26,18 +32,17 @@ from gradebook.tasks.judging.batches.files import (
     read_request_keys,
     write_request_files,
 )
-from gradebook.tasks.judging.batches.program import run_program
-from gradebook.tasks.judging.money.budget import Budget
-from gradebook.tasks.judging.money.prices import Price, cost_usd, least_prompt_tokens, prompt_bytes
+from gradebook.tasks.judging.budget import Budget
+from gradebook.tasks.judging.prices import Price, cost_usd, least_prompt_tokens, prompt_bytes
 from gradebook.tasks.judging.replies.completion import Reply, drop_false_usage
 from gradebook.tasks.judging.replies.journal import Journal
 from gradebook.tasks.judging.replies.judgment_row import judgment_row, outcome_of, read_parts, reply_columns
-from gradebook.tasks.judging.replies.outcome_cache import OutcomeCache
 from gradebook.tasks.judging.replies.question import Askable, Outcome, unread
-from gradebook.tasks.judging.session.request_coalescing import unpaid
-from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.session.request_coalescing import OutcomeCache, unpaid
+from gradebook.tasks.judging.settings.judge import JudgeSettings, program_arguments
 from gradebook.tasks.judging.settings.keys import refuse_unpaired_keys
 from gradebook.tasks.system.files import write_text
+from gradebook.tasks.system.processes import command_ended_with_parent, end_process
 
 MOST_ROUNDS = 2  # a line that is missing or broken is asked for once more
 REPLIES_SUFFIX = ".replies.jsonl"
@@ -49,8 +54,8 @@ Answered = TypeVar("Answered")
 class ProgramAsker:
     """Asks the program of a judge that has a `batch_command`.
 
-    Files lie beside the journals, in a folder of the run. A command that was killed left there what the program had
-    written: the next one reads it before it asks.
+    Files are next to the journals, in a folder of the run. After a killed command, the next one first reads what the
+    program had written.
     """
 
     def __init__(
@@ -64,7 +69,7 @@ class ProgramAsker:
             run_id,
         )
         self._folder = journal.path.parent / "programs" / run_id / settings.judge_digest
-        self._known = OutcomeCache()  # of earlier calls: their files are still there
+        self._cache = OutcomeCache()  # of earlier calls: their files are still there
         self._turn = asyncio.Lock()  # one program at a time: it takes a whole device
         self._is_stopped = threading.Event()
 
@@ -75,9 +80,9 @@ class ProgramAsker:
         """
         waiting = iter(questions)
         async with self._turn:
-            while taken := list(islice(waiting, MOST_REQUESTS)):
-                outcomes = await self._outcomes({each.request_key: each for each in taken})
-                for question in taken:
+            while batch := list(islice(waiting, MOST_REQUESTS)):
+                outcomes = await self._outcomes({question.request_key: question for question in batch})
+                for question in batch:
                     on_answer(question.answer(outcomes[question.request_key]))
 
     def stop(self) -> None:
@@ -86,39 +91,39 @@ class ProgramAsker:
 
     def close(self) -> None:
         """Remove the files, whose replies are all in the journal, unless the asking was stopped."""
-        self._known.close()
+        self._cache.close()
         if not self._is_stopped.is_set():
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    async def _outcomes(self, wanted: dict[str, Askable[Any]]) -> dict[str, Outcome]:
+    async def _outcomes(self, questions: dict[str, Askable[Any]]) -> dict[str, Outcome]:
         """Outcome of each question: of an equal one, from files of a killed command, else from the program."""
-        outcomes = {key: unpaid(known) for key in wanted if (known := self._known.find(key)) is not None}
-        wanted = {key: question for key, question in wanted.items() if key not in outcomes}
+        outcomes = {key: unpaid(outcome) for key in questions if (outcome := self._cache.find(key)) is not None}
+        questions = {key: question for key, question in questions.items() if key not in outcomes}
         failures: dict[str, str] = {}
         for path in sorted(self._folder.glob(f"*{REPLIES_SUFFIX}")):
-            found = (await asyncio.to_thread(self._read, path, wanted, failures))[0]
-            self._settle_killed(path, found)
-            outcomes |= found
+            earlier = (await asyncio.to_thread(self._read, path, questions, failures))[0]
+            self._settle_killed(path, earlier)
+            outcomes |= earlier
         for _ in range(MOST_ROUNDS):
-            left = [question for key, question in wanted.items() if key not in outcomes]
-            for file in await asyncio.to_thread(self._files, left):
-                outcomes |= await self._answered(file, wanted, failures)
-        for key, question in wanted.items():
+            remaining = [question for key, question in questions.items() if key not in outcomes]
+            for file in await asyncio.to_thread(self._files, remaining):
+                outcomes |= await self._answered(file, questions, failures)
+        for key, question in questions.items():
             if key in outcomes:
-                self._known.store(key, outcomes[key])
+                self._cache.store(key, outcomes[key])
             else:
                 reason = failures.get(key) or _unsent(question) or "its request is larger than a file may be"
                 outcomes[key] = Outcome("unscored", reason=f"endpoint_error: {reason}")
         return outcomes
 
-    def _settle_killed(self, replies: Path, found: dict[str, Outcome]) -> None:
+    def _settle_killed(self, replies: Path, outcomes: dict[str, Outcome]) -> None:
         """Settle the reservation of a file whose command was killed: what has no reply may have been billed."""
         intent_id = replies.name.removesuffix(REPLIES_SUFFIX)
         ticket_file = self._folder / f"{intent_id}{TICKET_SUFFIX}"
         if ticket_file.exists():
             ticket, largest_usd = json.loads(ticket_file.read_text(encoding="ascii"))
-            costs = [largest_usd if each.cost_usd is None else each.cost_usd for each in found.values()]
-            silent_count = len(read_request_keys(self._folder, intent_id)) - len(found)
+            costs = [largest_usd if outcome.cost_usd is None else outcome.cost_usd for outcome in outcomes.values()]
+            silent_count = len(read_request_keys(self._folder, intent_id)) - len(outcomes)
             self._budget.settle_earlier(ticket, math.fsum(costs) + silent_count * largest_usd)
             ticket_file.unlink()
 
@@ -147,20 +152,20 @@ class ProgramAsker:
             except EndpointUnavailable as error:
                 fault = error
             spent_ms = (time.perf_counter() - began) * 1000
-            found, lost_count = await asyncio.to_thread(self._read, replies, of_file, failures, spent_ms)
-            costs = [outcome.cost_usd for outcome in found.values()]
+            outcomes, lost_count = await asyncio.to_thread(self._read, replies, of_file, failures, spent_ms)
+            costs = [outcome.cost_usd for outcome in outcomes.values()]
             if None not in costs:
                 paid_usd = sum(cost for cost in costs if cost is not None) + lost_count * file.largest_usd
         finally:
             self._budget.settle(ticket, paid_usd)
             ticket_file.unlink()
-        for key in of_file.keys() - found.keys():
+        for key in of_file.keys() - outcomes.keys():
             failures.setdefault(key, "the program wrote no reply to it")
         if fault is not None:
             raise fault
         if self._is_stopped.is_set():
             raise UnfinishedError("the judging was stopped; the same command resumes")
-        return found
+        return outcomes
 
     def _read(
         self, path: Path, wanted: dict[str, Askable[Any]], failures: dict[str, str], spent_ms: float = 0.0
@@ -172,8 +177,8 @@ class ProgramAsker:
         replies = index_replies([path], set(wanted), None, 0.0) if path.is_file() else Replies()
         failures.update(replies.failures)
         outcomes = {}
-        for key, place in replies.places.items():
-            reply = read_reply_at(*place)
+        for key, file_and_offset in replies.places.items():
+            reply = read_reply_at(*file_and_offset)
             if reply is not None:
                 outcomes[key] = self._journaled(wanted[key], replace(reply, service_tier=None, latency_ms=spent_ms))
         return outcomes, replies.lost_count(len(wanted))
@@ -200,3 +205,54 @@ def _unsent(question: Askable[Any]) -> str | None:
     except UnreadableMedia as fault:
         return str(fault)
     return None
+
+
+POLL_S = 0.2
+REPLY_BYTES = 2**20  # that a program may write for each request, on average
+LEAST_BYTES = 2**24
+LOG_BYTES = 2**26
+
+
+def run_program(command: str, requests: Path, replies: Path, request_count: int, is_stopped: threading.Event) -> None:
+    """Run a `batch_command` on a file of requests until it ends; its output goes to a log next to the replies.
+
+    Raises `EndpointUnavailable` if it can't be started, ends with another exit code than 0, or writes more than
+    `request_count` replies may take; what it wrote until then stays. Ends it, without an error, once is_stopped is set.
+    """
+    arguments = program_arguments(command, str(requests), str(replies))
+    log = replies.with_suffix(".log")
+    if shutil.which(arguments[0]) is None:
+        raise EndpointUnavailable(f"batch_command: found no program {arguments[0]}")
+    most_bytes = LEAST_BYTES + request_count * REPLY_BYTES
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command_ended_with_parent(arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C ends this process, which ends the program
+        )
+        try:
+            while process.poll() is None and not is_stopped.is_set():
+                time.sleep(POLL_S)
+                _refuse_too_much(replies, most_bytes)
+                _refuse_too_much(log, LOG_BYTES)
+        finally:
+            end_process(process)
+    if process.returncode and not is_stopped.is_set():
+        raise EndpointUnavailable(
+            f"batch_command: {arguments[0]} ended with {_ending(process.returncode)}, its output is in {log}; the "
+            "replies that it wrote are stored, and the same command resumes"
+        )
+    _refuse_too_much(replies, most_bytes)
+
+
+def _refuse_too_much(path: Path, most_bytes: int) -> None:
+    with suppress(FileNotFoundError):
+        size = path.stat().st_size
+        if size > most_bytes:
+            raise EndpointUnavailable(f"batch_command: found {size:,} bytes in {path}, expected at most {most_bytes:,}")
+
+
+def _ending(code: int) -> str:
+    return f"exit code {code}" if code > 0 else f"a signal: {signal.strsignal(-code)}"

@@ -3,10 +3,12 @@
 import asyncio
 import math
 import os
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
@@ -15,9 +17,9 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from gradebook.rubrics.model.errors import UnfinishedError
-from gradebook.tasks.judging.money.budget import Budget
-from gradebook.tasks.judging.money.prices import Price, find_price, refuse_unpriced
-from gradebook.tasks.judging.replies.batched_criteria import PackedQuestion
+from gradebook.tasks.judging.budget import Budget
+from gradebook.tasks.judging.prices import Price, find_price, refuse_unpriced
+from gradebook.tasks.judging.replies.batched_criteria import DecisionQuestions, SeveralQuestions
 from gradebook.tasks.judging.replies.embedding_questions import EmbeddingQuestion
 from gradebook.tasks.judging.replies.journal import Journal
 from gradebook.tasks.judging.replies.judgment_row import outcome_from_rows
@@ -25,13 +27,98 @@ from gradebook.tasks.judging.replies.question import Askable, Outcome
 from gradebook.tasks.judging.replies.recorded_judge import ReplaySession
 from gradebook.tasks.judging.session.client import JudgeClient
 from gradebook.tasks.judging.session.lease import Leases, LedgerLookup
-from gradebook.tasks.judging.session.loop_thread import JudgingThread
 from gradebook.tasks.judging.session.program_asking import ProgramAsker
 from gradebook.tasks.judging.session.request_coalescing import SharedAnswers
-from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
+from gradebook.tasks.judging.settings.judge import Judge, JudgeSettings
 from gradebook.tasks.judging.settings.keys import read_keys, refuse_bad_keys
-from gradebook.tasks.judging.settings.panels import Judge, members_of, online_members, writer_of
 from gradebook.tasks.judging.transport.probe import probe, refuse_no_host
+
+ASKED_AGAIN = ("parse_error", "no_answer")  # reasons that another request may not have
+
+Ask = Callable[[Askable[Any]], Awaitable[Outcome]]
+Outcomes = dict[int, Outcome]  # by the question's place
+
+
+async def ask_together(request: DecisionQuestions, ask: Ask, leases: Leases | None) -> Outcome:
+    """Outcome of a request, with that of each question in its parts.
+
+    Questions that another session leased are not asked while it lives. Those without a readable answer are asked once
+    more by themselves. A request over the service's ceilings is sent in two halves.
+    """
+    indices = range(len(request.questions))
+    leased_elsewhere = [index for index in indices if leases and leases.is_foreign((request.part_keys[index],))]
+    outcomes = await _ask(request, [index for index in indices if index not in leased_elsewhere], ask)
+    remaining: list[int] = []
+    for index in leased_elsewhere:
+        rows = await leases.answered(request.part_keys[index]) if leases else None
+        if rows is None:
+            remaining.append(index)
+        else:
+            outcomes[index] = outcome_from_rows(*rows)
+    outcomes |= await _ask(request, remaining, ask)
+    useless = [request.part_keys[index] for index, outcome in outcomes.items() if outcome.status != "scored"]
+    if leases and useless:
+        leases.release(*useless)
+    parts = tuple(outcomes[index] for index in indices)
+    return replace(parts[0], parts=parts)
+
+
+async def _ask(request: DecisionQuestions, indices: Sequence[int], ask: Ask) -> Outcomes:
+    """Ask some of the questions; ask again, once, those without a readable answer."""
+    if not indices:
+        return {}
+    outcomes = await _ask_in_parts(request, indices, ask)
+    lost = [index for index, outcome in outcomes.items() if outcome.reason in ASKED_AGAIN]
+    if lost:
+        outcomes |= await _ask_in_parts(request, lost, ask)
+    return outcomes
+
+
+async def _ask_in_parts(request: DecisionQuestions, indices: Sequence[int], ask: Ask) -> Outcomes:
+    outcome = await ask(request.only([request.questions[index] for index in indices]))
+    if outcome.is_too_long and len(indices) > 1:
+        middle = len(indices) // 2
+        first = await _ask_in_parts(request, indices[:middle], ask)
+        return first | await _ask_in_parts(request, indices[middle:], ask)
+    return dict(zip(indices, outcome.parts or (outcome,) * len(indices), strict=True))
+
+
+Returned = TypeVar("Returned")
+
+
+class JudgingThread:
+    """One thread with one event loop. Sessions of several judges share it, and with it the budget of the loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="judging", daemon=True)
+        self._cpu_s = 0.0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, work: Coroutine[Any, Any, Returned]) -> Future[Returned]:
+        """Start a coroutine in the thread; the calling thread may wait for the value."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds of the thread, up to its end."""
+        if self._thread.is_alive():
+            self._cpu_s = self.submit(_thread_cpu_s()).result()
+        return self._cpu_s
+
+    def end(self) -> None:
+        """Stop the loop and join the thread."""
+        self._cpu_s = self.cpu_s
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _thread_cpu_s() -> float:
+    return time.thread_time()
+
 
 Answered = TypeVar("Answered")
 
@@ -68,11 +155,11 @@ class JudgingSession:
         self._answers: SharedAnswers | None = None
 
     def __enter__(self) -> Self:
-        self._thread.run(self._connect())
+        self._thread.submit(self._connect()).result()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._thread.run(self._disconnect())
+        self._thread.submit(self._disconnect()).result()
         if self._leases is not None:
             self._leases.close()
 
@@ -111,18 +198,18 @@ class JudgingSession:
         `EndpointUnavailable` when the run cannot continue, after every sent request of this call has been answered and
         journaled.
         """
-        self._thread.run(self.ask_here(questions, on_answer))
+        self._thread.submit(self.ask_here(questions, on_answer)).result()
 
     async def ask_here(self, questions: Iterable[Askable[Answered]], on_answer: Callable[[Answered], None]) -> None:
-        """As `ask`, from a coroutine of the session's thread, see `thread`."""
+        """Ask as `ask` does, but from a coroutine of the session's thread, see `thread`."""
         if self._program is not None:
             await self._ask_program(self._program, questions, on_answer)
             return
         faults: list[BaseException] = []
-        asking = _Asking(_conversations(iter(questions)), on_answer, faults)
+        call = _AskCall(_conversations(iter(questions)), on_answer, faults)
         slots = self.settings.max_in_flight
         most = min(slots, max(length_hint(questions, slots), 1))  # rewards are asked for one by one
-        await asyncio.gather(*(self._work(asking) for _ in range(most)))
+        await asyncio.gather(*(self._work(call) for _ in range(most)))
         if faults:
             raise faults[0]
 
@@ -162,10 +249,12 @@ class JudgingSession:
     async def _ask_or_take(self, question: Askable[Any]) -> Outcome:
         """Ask, or take the answer of the session that leased the question earlier."""
         leases = self._leases
+        if isinstance(question, DecisionQuestions):
+            return await ask_together(question, self._opened_client.answer, leases)
         if leases is None:
             return await self._opened_client.answer(question)
         keys: tuple[str, ...] = (question.request_key,)
-        if isinstance(question, PackedQuestion | EmbeddingQuestion):
+        if isinstance(question, SeveralQuestions | EmbeddingQuestion):
             keys = question.part_keys
         if leases.is_foreign(keys) and (rows := await leases.answered(*keys)) is not None:
             return outcome_from_rows(*rows)
@@ -190,46 +279,46 @@ class JudgingSession:
         self._stop(UnfinishedError("the judging was interrupted"))
         if self._timer is not None:
             self._timer.cancel()
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self._client is not None:
             await self._client.close()
         if self._answers is not None:
             self._answers.close()
 
-    async def _work(self, asking: "_Asking") -> None:
-        """Run conversations one by one until none is left or one of this call fails."""
-        while not asking.faults:
+    async def _work(self, call: "_AskCall") -> None:
+        """Ask conversations one by one until none is left or a question of this call fails.
+
+        A conversation's first question goes ahead, so that the endpoint caches the shared prefix for the others.
+        """
+        shared = self._opened_client.shared_prefixes
+        while not call.faults:
             try:
-                conversation = next(asking.conversations, None)
+                conversation = next(call.conversations, None)
             except Exception as error:  # noqa: BLE001 - the caller's own: raised in `ask_here` after the others
-                asking.faults.append(error)
+                call.faults.append(error)
                 return
             if conversation is None:
                 return
-            await self._converse(asking, conversation)
+            first, *others = conversation
+            if others:
+                shared.add(first.prefix)
+            await self._answer(call, first)
+            if others and not call.faults:
+                await asyncio.gather(*(self._answer(call, question) for question in others))
+            shared.discard(first.prefix)
 
-    async def _converse(self, asking: "_Asking", conversation: Sequence[Askable[Any]]) -> None:
-        """Ask questions that share a prefix; the first goes ahead, so that the endpoint caches the prefix for the
-        others.
-        """
-        first, others = conversation[:1], conversation[1:]
-        for question in first:
-            await self._answer(asking, question)
-        if others and not asking.faults:
-            await asyncio.gather(*(self._answer(asking, question) for question in others))
-
-    async def _answer(self, asking: "_Asking", question: Askable[Any]) -> None:
+    async def _answer(self, call: "_AskCall", question: Askable[Any]) -> None:
         try:
             self._opened_client.check_stopped()
-            asking.on_answer(question.answer(await self._opened_answers.answer(question)))
+            call.on_answer(question.answer(await self._opened_answers.answer(question)))
         except UnfinishedError as fault:
             self._stop(fault)  # the whole session cannot continue
-            asking.faults.append(fault)
+            call.faults.append(fault)
         except Exception as error:  # noqa: BLE001 - the caller's own: raised in `ask_here` after the others
-            asking.faults.append(error)
+            call.faults.append(error)
 
     @property
     def _opened_client(self) -> JudgeClient:
@@ -245,7 +334,7 @@ class JudgingSession:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
+class _AskCall:
     """State of one call of `ask`: remaining conversations, the callback and the faults."""
 
     conversations: Iterator[Sequence[Askable[Any]]]
@@ -284,23 +373,25 @@ def probe_members(judge: Judge, asked_judges: tuple[int, ...], *, is_start: bool
 
     is_start: before the run, whose own probe then passes once, if it comes within `PROBED_FOR_S`.
     """
-    for index, member in enumerate(members_of(judge)):
-        if index in asked_judges and isinstance(member, JudgeSettings) and member.batch_command is None:
-            keys = read_keys(member, os.environ)
-            probed = (*(address.base_url for address in member.addresses), *keys)
+    for index, member in enumerate(judge.members):
+        model = member.as_model
+        if index in asked_judges and model is not None and model.batch_command is None:
+            keys = read_keys(model, os.environ)
+            probed = (*(address.base_url for address in model.addresses), *keys)
             probed_at = _probed.pop(probed, -math.inf)
             if is_start or time.monotonic() - probed_at > PROBED_FOR_S:
-                probe(member, keys)
+                probe(model, keys)
             if is_start:
                 _probed[probed] = time.monotonic()
 
 
 def refuse_bad_addresses(judge: Judge | None, asked_judges: tuple[int, ...]) -> None:
     """Raise as `probe_members` if an address has no host name or a key is malformed; no request is sent."""
-    for index, member in enumerate(members_of(judge) if judge else ()):
-        if index in asked_judges and isinstance(member, JudgeSettings):
-            refuse_bad_keys(member, os.environ)
-            refuse_no_host(member.addresses[0])  # the others are asked only where it does not answer
+    for index, member in enumerate(judge.members if judge else ()):
+        model = member.as_model
+        if index in asked_judges and model is not None:
+            refuse_bad_keys(model, os.environ)
+            refuse_no_host(model.addresses[0])  # the others are asked only where it does not answer
 
 
 @contextmanager
@@ -316,15 +407,13 @@ def open_sessions(
 
     is_ever_read: whether earlier replies of the judge are in use, so that a few unreadable ones don't end the run.
     """
-    prices = [(member, find_price(member)) for member in online_members(judge)]
+    prices = [(member, find_price(member)) for member in judge.online]
     with ExitStack() as stack:
         opened = _open_online(prices, money, journal_folder, run_id, deadline, is_ever_read)
         online = iter(stack.enter_context(opened) if prices else ())
         yield tuple(
-            stack.enter_context(ReplaySession(member, journal_folder, run_id))
-            if isinstance(member, ReplaySettings)
-            else next(online)
-            for member in members_of(judge)
+            next(online) if recording is None else stack.enter_context(ReplaySession(recording, journal_folder, run_id))
+            for recording in (member.as_recording for member in judge.members)
         )
 
 
@@ -374,5 +463,5 @@ def _open_online(
 
 
 def writer_session(judge: Judge, sessions: tuple[Session, ...]) -> Session:
-    """Session that writes texts, see `writer_of`."""
-    return sessions[members_of(judge).index(writer_of(judge))]
+    """Session that writes texts, see `Judge.writer`."""
+    return sessions[judge.writer_index]

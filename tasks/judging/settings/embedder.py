@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from gradebook.rubrics.model.errors import JudgeSettingsError
 from gradebook.rubrics.text.named_files import UnreadableFile, read_below
 from gradebook.tasks.judging.settings.files import is_settings_file, read_settings_file, validate_settings
-from gradebook.tasks.judging.settings.judge import JudgeSettings, ModelSettings, identity_digest
+from gradebook.tasks.judging.settings.judge import JudgeSettings, identity_digest
+from gradebook.tasks.judging.settings.model import Form, ModelSettings
 
 LEXICAL = "lexical"
 STATIC_FILES = ("tokenizer.json", "model.safetensors", "config.json")
@@ -24,10 +25,21 @@ class EmbedderSettings(ModelSettings):
     dimensions: Annotated[int, Field(ge=1, le=16_384)] | None = None
     batch_size: Annotated[int, Field(ge=1, le=2_048)] = 64  # texts of one request
 
+    @field_validator("form")
+    @classmethod
+    def _form_has_embeddings(cls, value: Form) -> Form:
+        if value != "openai":
+            raise ValueError("openai: another form has no embeddings")
+        return value
+
     @property
     def name(self) -> str:
         """Name of the embedder in tables."""
         return self.model
+
+    @property
+    def folder(self) -> None:
+        """Folder of a static model: none, as this one is asked."""
 
     @property
     def identity(self) -> dict[str, Any]:

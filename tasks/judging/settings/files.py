@@ -9,26 +9,29 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import JudgeSettingsError
+from gradebook.rubrics.model.json_values import digest_of
+from gradebook.rubrics.prompts.combine_opinions import Aggregate
 from gradebook.rubrics.text.named_files import UnreadableFile, read_below, read_whole
 from gradebook.tasks.judging.settings.judge import (
-    ADDRESS_VARIABLE,
     REPLAY_PREFIX,
-    Fallback,
-    JudgeSettings,
-    ModelSettings,
-    Prices,
-    ReplaySettings,
-    identity_digest,
-)
-from gradebook.tasks.judging.settings.panels import (
-    CascadeFile,
     CascadeSettings,
     Judge,
-    PanelFile,
+    JudgeSettings,
     PanelSettings,
     PlainJudge,
+    ReplaySettings,
+    When,
+    identity_digest,
+)
+from gradebook.tasks.judging.settings.model import (
+    ADDRESS_VARIABLE,
+    DECISION_FORMS,
+    FORMS,
+    Fallback,
+    FrozenSettings,
+    ModelSettings,
+    Prices,
 )
 from gradebook.tasks.judging.settings.providers import with_provider
 
@@ -49,6 +52,27 @@ KEY_FORMS = "env:VARIABLE, secret:BLOCK or command:PROGRAM"
 MAYBE_SECRET = ("extra_body", "headers", "query")  # settings that messages do not show
 
 
+class PanelFile(FrozenSettings):
+    """Panel as written in a judge file."""
+
+    panel: Annotated[tuple[str, ...], Field(min_length=2, max_length=32)]
+    aggregate: Aggregate = "mean"
+
+
+class Steps(FrozenSettings):
+    """The two judges of a cascade as written in a judge file."""
+
+    first: str
+    then: str
+    when: When = When()
+
+
+class CascadeFile(FrozenSettings):
+    """Cascade as written in a judge file."""
+
+    cascade: Steps
+
+
 def read_judge(judge: str, environ: Mapping[str, str]) -> Judge:
     """Read the value of `--judge`: `replay:FILE`, a judge file, or else a model's name.
 
@@ -66,7 +90,21 @@ def read_judge(judge: str, environ: Mapping[str, str]) -> Judge:
 def _read_named(judge: str, environ: Mapping[str, str], source: str) -> PlainJudge:
     if judge.startswith(REPLAY_PREFIX):
         return _replay_settings(Path(judge.removeprefix(REPLAY_PREFIX)))
+    form, mark, address = judge.partition(":")
+    if mark and form in DECISION_FORMS:
+        return validate_settings(JudgeSettings, _addressed(form, address), environ, source=source)
     return validate_settings(JudgeSettings, {"model": judge}, environ, source=source)
+
+
+def _addressed(form: str, address: str) -> dict[str, Any]:
+    """Settings of `systemone:URL` or `decisions:URL`; `URL#MODEL` names the model, else the host does.
+
+    An address without a path is that of a server, whose API begins at `/v1`.
+    """
+    base_url, _, model = address.partition("#")
+    base_url = base_url.rstrip("/").removesuffix(f"/{form}")
+    host = base_url.partition("://")[2]
+    return {"form": form, "base_url": base_url if "/" in host else f"{base_url}/v1", "model": model or host or address}
 
 
 def is_path_to_settings(name: str) -> bool:
@@ -100,8 +138,8 @@ def _read_composed(path: Path, written: dict[str, Any], environ: Mapping[str, st
 def _read_members(path: Path, names: tuple[str, ...], environ: Mapping[str, str]) -> tuple[PlainJudge, ...]:
     members = tuple(_read_member(path, name, environ) for name in names)
     digests = [member.judge_digest for member in members]
-    for name, found in zip(names, digests, strict=True):
-        if digests.count(found) > 1:
+    for name, digest in zip(names, digests, strict=True):
+        if digests.count(digest) > 1:
             expected = "expected judges that differ; `replicates` asks one several times"
             raise JudgeSettingsError(f"{path}: {name}: found the same judge twice, {expected}")
     return members
@@ -112,15 +150,15 @@ def _read_member(path: Path, name: str, environ: Mapping[str, str]) -> PlainJudg
     if name.startswith(REPLAY_PREFIX):
         file = name.removeprefix(REPLAY_PREFIX)
         return ReplaySettings(path.parent / file, digest_of(_content_below(path, file, MOST_REPLAY_BYTES)))
-    beside = path.parent / name
+    member_path = path.parent / name
     if not is_settings_file(name, path.parent):
         return _read_named(name, environ, str(path))
-    written = _parse_settings(beside, _content_below(path, name, 4 * MOST_CHARACTERS), "a judge file")
+    written = _parse_settings(member_path, _content_below(path, name, 4 * MOST_CHARACTERS), "a judge file")
     if any(key in written for key in _COMPOSED):
         raise JudgeSettingsError(f"{path}: {name}", "a panel or a cascade", "a single judge")
-    member = validate_settings(JudgeSettings, written, environ, source=str(beside))
+    member = validate_settings(JudgeSettings, written, environ, source=str(member_path))
     if member.mode == "batch":
-        raise JudgeSettingsError(f"{beside}: mode", "batch in a panel or a cascade", "reply or logprobs")
+        raise JudgeSettingsError(f"{member_path}: mode", "batch in a panel or a cascade", "reply or logprobs")
     return member
 
 
@@ -136,15 +174,15 @@ def _read_as(model: type[Read], path: Path, written: dict[str, Any]) -> Read:
     try:
         return model.model_validate(written)
     except ValidationError as error:
-        known = "panel and aggregate" if model is PanelFile else "cascade: first, then, when"
-        faults = [_composed_fault(fault, str(path), known) for fault in error.errors()]
+        expected = "panel and aggregate" if model is PanelFile else "cascade: first, then, when"
+        faults = [_composed_fault(fault, str(path), expected) for fault in error.errors()]
         raise JudgeSettingsError("\n".join(faults)) from None
 
 
-def _composed_fault(fault: ErrorDetails, source: str, known: str) -> str:
+def _composed_fault(fault: ErrorDetails, source: str, expected: str) -> str:
     setting = ".".join(str(step) for step in fault["loc"])
     if fault["type"] == "extra_forbidden":
-        return f"{source}: {setting}: found an unknown setting, expected {known}"
+        return f"{source}: {setting}: found an unknown setting, expected {expected}"
     if fault["type"] == "missing":
         return f"{source}: {setting}: found nothing, expected a value"
     return f"{source}: {setting}: found {fault['input']!r}, expected otherwise: {fault['msg']}"
@@ -179,8 +217,8 @@ def _parse_settings(path: Path, content: bytes, expected: str) -> dict[str, Any]
         raise JudgeSettingsError(f"{path}", "no YAML", f"{expected}: {_place(error)}") from None
     if not isinstance(written, dict) or not all(isinstance(name, str) for name in written):
         kinds = {type(None): "an empty file", list: "list", dict: "a setting whose name is no text"}
-        found = kinds.get(type(written), "a single value")
-        raise JudgeSettingsError(f"{path}", f"{found}", "settings such as `model: NAME`")
+        kind = kinds.get(type(written), "a single value")
+        raise JudgeSettingsError(f"{path}", f"{kind}", "settings such as `model: NAME`")
     return written
 
 
@@ -194,8 +232,8 @@ def _without_aliases(path: Path, text: str) -> str:
         if depth > DEEPEST:
             raise RecursionError
         if isinstance(token, yaml.AliasToken):
-            place = f"{path}:{token.start_mark.line + 1}"
-            raise JudgeSettingsError(place, f"the alias *{token.value}", "the value itself")
+            location = f"{path}:{token.start_mark.line + 1}"
+            raise JudgeSettingsError(location, f"the alias *{token.value}", "the value itself")
     return text
 
 
@@ -213,10 +251,14 @@ def _place(error: Exception) -> str:
 def validate_settings(model: type[Read], written: dict[str, Any], environ: Mapping[str, str], source: str) -> Read:
     """Validated settings, at the address of the model's provider if they name none. Raises `JudgeSettingsError`."""
     settings = with_provider(written, environ, source)
+    if model is not JudgeSettings and settings.get("form") in DECISION_FORMS:
+        raise JudgeSettingsError(
+            source, f"form: {settings['form']}, as of a decision model", "a model that writes text"
+        )
     is_from_environment = "base_url" not in written and settings.get("base_url") == environ.get(ADDRESS_VARIABLE)
-    known = written.keys() | model.model_fields.keys()  # an embedder has no form of a reply
+    accepted = written.keys() | model.model_fields.keys()  # an embedder has no form of a reply
     try:
-        return model.model_validate({name: value for name, value in settings.items() if name in known})
+        return model.model_validate({name: value for name, value in settings.items() if name in accepted})
     except ValidationError as error:
         faults = [_fault(fault, model, source, is_from_environment) for fault in error.errors()]
         raise JudgeSettingsError("\n".join(faults)) from None
@@ -225,22 +267,28 @@ def validate_settings(model: type[Read], written: dict[str, Any], environ: Mappi
 def _fault(fault: ErrorDetails, model: type[BaseModel], source: str, is_from_environment: bool) -> str:
     """Message about one setting. Unknown settings and addresses may contain a secret, and are not shown."""
     setting = ".".join(str(step) for step in fault["loc"])
-    if fault["loc"] and fault["loc"][-1] == "key":
+    last = fault["loc"][-1] if fault["loc"] else None
+    if last == "key":
         return f"{source}: {setting}: found something else, expected {KEY_FORMS}, not the key itself"
-    if fault["loc"] and fault["loc"][-1] == "base_url":
-        place = f"environment: {ADDRESS_VARIABLE}" if is_from_environment else f"{source}: {setting}"
+    if last == "base_url":
+        location = f"environment: {ADDRESS_VARIABLE}" if is_from_environment else f"{source}: {setting}"
         is_ours = fault["type"] == "value_error"
         expected = fault["msg"].removeprefix("Value error, ") if is_ours else "an address as text"
-        return f"{place}: found something else, expected {expected}"
+        return f"{location}: found something else, expected {expected}"
     if hidden := next((name for name in fault["loc"] if name in MAYBE_SECRET), None):
         return f"{source}: {hidden}: found something else, expected {fault['msg'].removeprefix('Value error, ')}"
     if fault["type"] == "extra_forbidden":
-        known = Prices if "prices" in fault["loc"][:-1] else Fallback if "fallbacks" in fault["loc"][:-1] else model
-        return f"{source}: {setting}: found an unknown setting, expected one of {', '.join(known.model_fields)}"
+        expected_model = (
+            Prices if "prices" in fault["loc"][:-1] else Fallback if "fallbacks" in fault["loc"][:-1] else model
+        )
+        return (
+            f"{source}: {setting}: found an unknown setting, expected one of {', '.join(expected_model.model_fields)}"
+        )
     if fault["type"] == "missing":
         return f"{source}: {setting}: found nothing, expected a value"
     expected = fault["msg"].removeprefix("Value error, ")
-    return f"{source}: {setting}: found {fault['input']!r}, expected otherwise: {expected}"
+    message = f"{setting}: found {fault['input']!r}" if last else "settings: found some that don't fit"  # maybe secrets
+    return f"{source}: {message}, expected otherwise: {expected}"
 
 
 EXPECTED = "an endpoint file"
@@ -261,7 +309,7 @@ class EndpointSettings(ModelSettings):
     def identity(self) -> dict[str, Any]:
         """Settings that affect a reply, except `system`, which is part of the messages."""
         return {
-            "kind": "openai_chat",
+            "kind": FORMS[self.form],
             "model": self.model,
             "temperature": self.temperature,
             "seed": self.seed,
@@ -286,11 +334,11 @@ def read_endpoint(endpoint: str, environ: Mapping[str, str]) -> EndpointSettings
     if not is_settings_file(endpoint, Path()):
         return validate_settings(EndpointSettings, {"model": endpoint}, environ, source="--endpoint")
     written = read_settings_file(Path(endpoint), EXPECTED)
-    own = EndpointSettings.model_fields
-    judge_only = [name for name in written if name in JudgeSettings.model_fields and name not in own]
+    endpoint_settings = EndpointSettings.model_fields
+    judge_only = [name for name in written if name in JudgeSettings.model_fields and name not in endpoint_settings]
     if judge_only:
         raise JudgeSettingsError(
             f"{endpoint}: {', '.join(judge_only)}: found a setting of judges, which does not bear on outputs; expected "
-            f"one of {', '.join(own)}"
+            f"one of {', '.join(endpoint_settings)}"
         )
     return validate_settings(EndpointSettings, written, environ, source=endpoint)

@@ -14,13 +14,13 @@ import time
 from collections.abc import Mapping
 
 from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError
-from gradebook.tasks.judging.settings.judge import (
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.model import (
     ADDRESS_VARIABLE,
     DEFAULT_BASE_URL,
     KEY_VARIABLE,
     VARIABLE_IN_TEXT,
     Address,
-    JudgeSettings,
 )
 from gradebook.tasks.judging.settings.providers import paired_provider
 from gradebook.tasks.system.operator_settings import (
@@ -30,7 +30,7 @@ from gradebook.tasks.system.operator_settings import (
     read_operator_settings,
     where_to_allow,
 )
-from gradebook.tasks.system.prefect_blocks import read_secret
+from gradebook.tasks.system.prefect_settings import read_secret
 
 NO_KEY = "none"  # sent where there is no key, as the client requires one
 SECRET_BLOCK, COMMAND = "secret", "command"
@@ -66,7 +66,7 @@ def read_headers(address: Address, environ: Mapping[str, str]) -> dict[str, str]
     The variables are paired with the address by `read_keys`, which comes first.
     """
     return {
-        name: VARIABLE_IN_TEXT.sub(lambda found: _variable(found[1], environ), text)
+        name: VARIABLE_IN_TEXT.sub(lambda match: _variable(match[1], environ), text)
         for name, text in address.headers.items()
     }
 
@@ -98,11 +98,11 @@ def refuse_unpaired_keys(settings: JudgeSettings, environ: Mapping[str, str]) ->
         )
 
 
-def refused_key_words(address: Address, environ: Mapping[str, str]) -> str:
+def refused_key_sentence(address: Address, environ: Mapping[str, str]) -> str:
     """Second half of a sentence: why an endpoint refuses the key, in the words of its settings."""
     source = _source(address, environ)
     if source is not None:
-        return f"it does not accept the key in {_named(source)}"
+        return f"it does not accept the key in {_source_name(source)}"
     entry = allowing("VARIABLE", address.base_url)
     return (
         f"no key was sent, for the file has no `key` and {ADDRESS_VARIABLE} names another address; expected "
@@ -110,22 +110,24 @@ def refused_key_words(address: Address, environ: Mapping[str, str]) -> str:
     )
 
 
-def missing_key_words(address: Address, environ: Mapping[str, str]) -> str | None:
-    """Why no request to an address can succeed: it needs a key and has none. None where it has one or may need none.
+def missing_key_sentence(address: Address, environ: Mapping[str, str]) -> str | None:
+    """Sentence about a missing key, without which no request to an address can succeed; None where no key is missing.
 
-    A key is needed where the file names one, and by OpenAI; an endpoint of one's own may take any.
+    A key is needed where the file names one, and by OpenAI; the user's own endpoint may take any.
     """
     source = _source(address, environ)
     if source is None or not (address.key or origin_of(address.base_url) == origin_of(DEFAULT_BASE_URL)):
         return None
     elsewhere = "" if address.key else f", or the address of another endpoint in {ADDRESS_VARIABLE}"
     return (
-        None if _read_key(source, environ) != NO_KEY else f"found no key in {_named(source)}, expected one{elsewhere}"
+        None
+        if _read_key(source, environ) != NO_KEY
+        else f"found no key in {_source_name(source)}, expected one{elsewhere}"
     )
 
 
 def _sources(settings: JudgeSettings, environ: Mapping[str, str]) -> list[str | None]:
-    """Where the key of each address comes from; None for an address that gets none."""
+    """Source of each address's key; None for an address without a key."""
     for address in settings.addresses:
         for name in address.header_variables:
             is_allowed = read_operator_settings(environ).allows_key(name, address.base_url)
@@ -138,26 +140,26 @@ def _paired(address: Address, environ: Mapping[str, str]) -> str | None:
     source = _source(address, environ)
     if source is None or _is_environments(address, source, environ):
         return source
-    kind, _, place = source.partition(":")
+    kind, _, detail = source.partition(":")
     allowed = read_operator_settings(environ)
     provider = paired_provider(source, address.base_url, environ)
     if provider is not None and (kind != COMMAND or provider.is_own):
         return source
-    if kind == COMMAND and place not in allowed.programs:
+    if kind == COMMAND and detail not in allowed.programs:
         raise JudgeSettingsError(
-            f"key: found {place!r}, a program that nobody allowed, expected the same line in {PROGRAMS}, or under "
+            f"key: found {detail!r}, a program that nobody allowed, expected the same line in {PROGRAMS}, or under "
             "[programs] allow in ~/.config/gradebook/settings.toml"
         )
-    name = {COMMAND: COMMAND, SECRET_BLOCK: source}.get(kind, place)
+    name = {COMMAND: COMMAND, SECRET_BLOCK: source}.get(kind, detail)
     if provider is None and not allowed.allows_key(name, address.base_url):
         raise _unpaired("key", name, address)
     return source
 
 
 def _source(address: Address, environ: Mapping[str, str]) -> str | None:
-    """Where an address's key comes from; None: it gets none."""
-    own = f"env:{KEY_VARIABLE}"
-    return address.key or (own if _is_environments(address, own, environ) else None)
+    """Source of an address's key; None without a key."""
+    default = f"env:{KEY_VARIABLE}"
+    return address.key or (default if _is_environments(address, default, environ) else None)
 
 
 def _is_environments(address: Address, source: str, environ: Mapping[str, str]) -> bool:
@@ -172,12 +174,12 @@ def _is_environments(address: Address, source: str, environ: Mapping[str, str]) 
 
 def _unpaired(setting: str, name: str, address: Address) -> JudgeSettingsError:
     return JudgeSettingsError(
-        f"{setting}: found {_named(name)} for {address.base_url}, a pair that nobody allowed, expected "
+        f"{setting}: found {_source_name(name)} for {address.base_url}, a pair that nobody allowed, expected "
         f"{where_to_allow(allowing(name, address.base_url))}"
     )
 
 
-def _named(source: str) -> str:
+def _source_name(source: str) -> str:
     kind, mark, name = source.partition(":")
     if not mark:
         return kind
@@ -187,12 +189,12 @@ def _named(source: str) -> str:
 
 
 def _read_key(source: str, environ: Mapping[str, str]) -> str:
-    kind, _, place = source.partition(":")
+    kind, _, detail = source.partition(":")
     if kind == COMMAND:
-        return _printed_token(place)
-    key = (read_secret(place) if kind == SECRET_BLOCK else environ.get(place, "")).strip() or NO_KEY
+        return _printed_token(detail)
+    key = (read_secret(detail) if kind == SECRET_BLOCK else environ.get(detail, "")).strip() or NO_KEY
     if not (key.isascii() and key.isprintable()):
-        raise EndpointUnavailable(f"{_named(source)} holds characters that a key can't have")
+        raise EndpointUnavailable(f"{_source_name(source)} holds characters that a key can't have")
     return key
 
 
@@ -216,8 +218,8 @@ def _printed_token(command: str) -> str:
 
 
 def _run_token_program(command: str) -> str:
-    """One line on a program's standard output; of its errors nothing is shown, as they may hold a secret."""
-    name = f"key: {_named(f'{COMMAND}:{command}')}"
+    """Token that a program prints as one line; its errors are not shown, as they may hold a secret."""
+    name = f"key: {_source_name(f'{COMMAND}:{command}')}"
     try:
         ended = subprocess.run(
             shlex.split(command), stdin=subprocess.DEVNULL, capture_output=True, timeout=TOKEN_TIMEOUT_S, check=False

@@ -11,8 +11,9 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 import httpx2
 
-from gradebook.tasks.judging.settings.judge import KEY_VARIABLE, Address
 from gradebook.tasks.judging.settings.keys import fresh_key, read_headers
+from gradebook.tasks.judging.settings.model import Address
+from gradebook.tasks.judging.transport.endpoint import endpoint_of
 from gradebook.tasks.system.operator_settings import is_loopback
 
 MOST_BODY_BYTES = 16 * 2**20  # decompressed: a few kilobytes can decompress to gigabytes
@@ -23,16 +24,13 @@ _TRANSFER_HEADERS = frozenset({"content-encoding", "content-length", "transfer-e
 _HEADERS_OF_A_REQUEST = ("host", "accept", "content-", "transfer-encoding", "x-stainless-")  # the last: of `openai`
 _LOOPBACK = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
-_OWNERS = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}  # by header: its variable
 
 
 def request_headers(address: Address, key: str) -> dict[str, str]:
-    """Headers of a request to an address; the environment may name the organization and project that pay."""
-    named = {"User-Agent": "gradebook", "Accept": "application/json", "Accept-Encoding": "gzip"}
-    if address.key in (None, f"env:{KEY_VARIABLE}"):
-        named |= {header: value for header, variable in _OWNERS.items() if (value := os.environ.get(variable))}
-    own_key = {"Authorization": f"Bearer {key}"} if address.key_header is None else {address.key_header: key}
-    return own_key | {"Content-Type": "application/json"} | named | read_headers(address, os.environ)
+    """Headers of a request to an address."""
+    common = {"User-Agent": "gradebook", "Accept": "application/json", "Accept-Encoding": "gzip"}
+    form_headers = endpoint_of(address).headers(address, key)
+    return form_headers | {"Content-Type": "application/json"} | common | read_headers(address, os.environ)
 
 
 def with_query(address: Address, path: str) -> str:
@@ -95,9 +93,9 @@ def _unpacked(body: bytes | bytearray, packing: str) -> bytes:
 
 def _proxy_of(base_url: str) -> str | None:
     """Proxy that the environment names for an address; none for this machine itself."""
-    parts, proxies = urlsplit(base_url), getproxies()
-    proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if not proxy or not parts.hostname or is_loopback(parts.hostname) or proxy_bypass(parts.netloc.rpartition("@")[2]):
+    url, proxies = urlsplit(base_url), getproxies()
+    proxy = proxies.get(url.scheme) or proxies.get("all")
+    if not proxy or not url.hostname or is_loopback(url.hostname) or proxy_bypass(url.netloc.rpartition("@")[2]):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
 
@@ -112,9 +110,9 @@ class BoundedFileClient(httpx2.Client):
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send one request; the response is read unless it is a successful stream."""
         # The `openai` package adds OPENAI_CUSTOM_HEADERS, which may hold the key of another endpoint.
-        own = {name: value for name, value in request.headers.items() if name.startswith(_HEADERS_OF_A_REQUEST)}
+        sdk_headers = {name: value for name, value in request.headers.items() if name.startswith(_HEADERS_OF_A_REQUEST)}
         request.headers = httpx2.Headers(request_headers(self._address, fresh_key(self._address, self._key)))
-        request.headers.update(own)
+        request.headers.update(sdk_headers)
         if self._address.query:
             request.url = request.url.copy_merge_params(self._address.query)
         response = super().send(request, **(options | {"stream": True}))

@@ -9,14 +9,15 @@ from typing import Any
 import orjson
 
 from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError, MissingKey
-from gradebook.tasks.judging.replies.completion import read_error
-from gradebook.tasks.judging.settings.judge import Address, JudgeSettings
-from gradebook.tasks.judging.settings.keys import NO_KEY, missing_key_words
-from gradebook.tasks.judging.transport.endpoint import refused_certificate, refused_key
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.keys import NO_KEY, missing_key_sentence
+from gradebook.tasks.judging.settings.model import Address
+from gradebook.tasks.judging.settings.providers import address_variables_hint
+from gradebook.tasks.judging.transport.connection import refused_certificate, refused_key
+from gradebook.tasks.judging.transport.endpoint import endpoint_of
 from gradebook.tasks.judging.transport.redaction import KeyMask
 
 API_PATH = "/v1"
-MODELS = "/models"
 PROBE_TRIES = 3
 PROBE_WAIT_S = 0.3
 PROBE_TIMEOUT_S = 2.0
@@ -43,15 +44,16 @@ def probe(settings: JudgeSettings, keys: Sequence[str]) -> None:
 def _probe(address: Address, key: str) -> None:
     import httpx2
 
-    if key == NO_KEY and (words := missing_key_words(address, os.environ)):
-        raise MissingKey(f"{address.base_url}: {words}")
+    if key == NO_KEY and (missing_key := missing_key_sentence(address, os.environ)):
+        raise MissingKey(f"{address.base_url}: {missing_key}")
     try:
-        answers = (_asked(address, key, turn) for turn in range(PROBE_TRIES))
+        answers = (_status_after_wait(address, key, try_index) for try_index in range(PROBE_TRIES))
         status = next((status for status in answers if status is not None), None)
     except (httpx2.InvalidURL, UnicodeError) as error:
         raise _no_host(address, error) from error
     if status is None:
-        raise EndpointUnavailable(f"{address.base_url}: no endpoint answers at this address")
+        more = address_variables_hint(address.base_url, os.environ)
+        raise EndpointUnavailable(f"{address.base_url}: no endpoint answers at this address{more}")
     with_version = address.base_url + API_PATH
     is_wrong = status == HTTPStatus.NOT_FOUND and not address.base_url.endswith(API_PATH)
     if is_wrong and _has_list(address.model_copy(update={"base_url": with_version}), key):
@@ -90,15 +92,15 @@ def list_models(address: Address, key: str) -> list[dict[str, Any]]:
 
     try:
         with BoundedFileClient(address, key, timeout=PROBE_TIMEOUT_S) as client:
-            listed = orjson.loads(client.get(address.base_url + MODELS).content)["data"]
-            return [each for each in listed if isinstance(each, dict)]
+            models = orjson.loads(client.get(address.base_url + endpoint_of(address).probe_path).content)["data"]
+            return [entry for entry in models if isinstance(entry, dict)]
     except (httpx2.HTTPError, orjson.JSONDecodeError, LookupError, TypeError):
         raise EndpointUnavailable(f"{address.base_url}: no list of models") from None
 
 
-def _asked(address: Address, key: str, turn: int) -> int | None:
+def _status_after_wait(address: Address, key: str, try_index: int) -> int | None:
     """HTTP status of one attempt, after a wait; None without an answer. Raises `EndpointUnavailable` for a key."""
-    if turn:
+    if try_index:
         time.sleep(PROBE_WAIT_S)
     return _status(address, key)
 
@@ -112,10 +114,12 @@ def _status(address: Address, key: str) -> int | None:
     client = BoundedFileClient(address, key, timeout=PROBE_TIMEOUT_S)
     try:
         # The body of a list is not read: any will do, and it may be endless.
-        with client, client.stream("GET", address.base_url + MODELS) as response:
+        with client, client.stream("GET", address.base_url + endpoint_of(address).probe_path) as response:
             if response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
                 mask = KeyMask.of(address, key)
-                answered = mask.status_text(response.status_code, read_error(response.content).body)
+                answered = mask.status_text(
+                    response.status_code, endpoint_of(address).read_error(response.content).body
+                )
                 raise refused_key(address, answered)
             return response.status_code
     except httpx2.HTTPError as error:

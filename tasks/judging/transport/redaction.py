@@ -5,9 +5,9 @@ import re
 from typing import Self
 
 from gradebook.rubrics.prompts.reply_parser import clean_text
-from gradebook.tasks.judging.replies.unreadable import is_page
-from gradebook.tasks.judging.settings.judge import Address
+from gradebook.tasks.judging.replies.completion import is_page
 from gradebook.tasks.judging.settings.keys import header_secrets
+from gradebook.tasks.judging.settings.model import Address
 
 MASK = "[key]"
 MOST_MESSAGE_LENGTH = 300
@@ -23,9 +23,10 @@ class KeyMask:
     """
 
     def __init__(self, *keys: str) -> None:
-        """keys: those shorter than 8 characters are ignored."""
+        """keys: ignored if shorter than 8 characters."""
         self._keys = [key for key in dict.fromkeys(keys) if len(key) >= SHORTEST_SECRET]
-        pattern = "|".join(map(_written_ways, self._keys))
+        # A run of NULs is read once: a key that begins with 0 would begin at the end of each escape in it.
+        pattern = "|".join([*map(_written_ways, self._keys), r"(?P<nuls>(?:\x00|(?<!\\)\\++u0000)++)"])
         self._pattern = re.compile(pattern)
         self._bytes_pattern = re.compile(pattern.encode())
 
@@ -42,7 +43,7 @@ class KeyMask:
         plain = text
         for key in self._keys:
             plain = plain.replace(key, MASK)
-        return self._pattern.sub(MASK, plain) if "\\" in plain else plain
+        return self._pattern.sub(lambda match: match["nuls"] or MASK, plain) if "\\" in plain else plain
 
     def status_text(self, status: int | str, body: object) -> str:
         """Status of an error and the reason in its body, on one line, without the key. body: as openai parses it."""
@@ -60,7 +61,9 @@ class KeyMask:
         plain = content
         for key in self._keys:
             plain = plain.replace(key.encode(), MASK.encode())
-        return self._bytes_pattern.sub(MASK.encode(), plain) if b"\\" in plain or b"\x00" in plain else plain
+        if b"\\" not in plain and b"\x00" not in plain:
+            return plain
+        return self._bytes_pattern.sub(lambda match: match["nuls"] or MASK.encode(), plain)
 
 
 def _reason(body: object) -> str | None:
@@ -81,18 +84,14 @@ def _written_ways(key: str) -> str:
     A run of backslashes is read whole and once, from its start: texts may have a million of them.
     """
     parts = _PARTS.findall(key)
-    befores = [None, *parts]
-    return "".join(_written_part(part, before) for part, before in zip(parts, befores, strict=False))
+    return "".join(_written_part(part, before) for part, before in zip(parts, [None, *parts], strict=False))
 
 
 def _written_part(part: str, before: str | None) -> str:
-    """Pattern of a letter, or of a run of backslashes, after a part that has consumed its own trailing backslashes."""
-    run = r"(?<!\\)\\++" if before is None else r"\\++"
-    if part[0] == "\\":  # NULs between its backslashes belong to it
-        escape = r"(?:u0000|u00(?i:5c))?"
-        return rf"(?:\x00|{run}{escape})(?:\x00|\\++{escape})*+" if before else rf"{run}{escape}(?:\x00|\\++{escape})*+"
-    maybe_run = rf"(?:{run})?"
-    own = (maybe_run if part in '"/' else "") + re.escape(part)
-    escaped = maybe_run if before is not None and before[0] == "\\" else run
-    gap = "" if before is None else rf"(?:\x00|{escaped}u0000)*+"
-    return rf"{gap}(?:{own}|{escaped}u00(?i:{ord(part):02x}))"
+    """Pattern of a letter, or of a run of backslashes, which is read with the backslash of an escape after it."""
+    if part[0] == "\\":
+        run = r"\\++(?:u0000|u00(?i:5c))?"
+        return rf"(?<!\\){run}(?:\x00|{run})*+" if before is None else rf"(?:\x00|{run})++"
+    nul = r"\\*+u0000" if before is not None and before[0] == "\\" else r"\\++u0000"
+    start = r"(?:(?<!\\)\\++)?" if before is None else rf"(?:\x00|{nul})*+\\*+"
+    return rf"{start}(?:{re.escape(part)}|u00(?i:{ord(part):02x}))"

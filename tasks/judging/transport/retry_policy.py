@@ -1,6 +1,5 @@
 """Retries: whether, and after how long, by the endpoint's headers. The headers are read as hostile."""
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ BASE_WAIT_S = 0.5
 MOST_WAIT_S = 20.0
 MOST_RETRY_AFTER_S = 120.0
 RATE_LIMIT_PATIENCE_S = 900.0  # a rate limit is no failure: a busy endpoint answers eventually
+OVERLOADED = (529, "overloaded_error")  # Anthropic's refusal before any work; of another the status may mean more
 RETRIED_STATUSES = frozenset({408, 409, 429})
 # Refusals before the model starts work. All other failures may be billed: a gateway's timeout often ends work that the
 # model has done, and filters read the prompt with a model.
@@ -21,12 +21,6 @@ FILTER_CODES = frozenset({"content_filter", "content_policy_violation"})  # the 
 
 _MOST_LENGTH = 64  # no meaningful number or date is longer
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)", re.ASCII)  # float() also takes "inf", "1_0", "1e9", "٣"
-_DURATION = re.compile(
-    r"(?=.)(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m(?!s))?"
-    r"(?:(?P<s>\d+(?:\.\d+)?)s)?(?:(?P<ms>\d+(?:\.\d+)?)ms)?",
-    re.ASCII,
-)
-_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _MOST_PER_MINUTE = 1e10  # more counts as no limit
 
 
@@ -36,7 +30,6 @@ class RateLimit:
 
     per_minute: float
     remaining: float | None
-    reset_s: float | None
 
 
 def is_retried(status: int) -> bool:
@@ -46,7 +39,8 @@ def is_retried(status: int) -> bool:
 
 def may_be_billed(status: int, *codes: object) -> bool:
     """Whether the provider may charge for a request that it answered with this HTTP status. codes: of its error."""
-    return status not in UNBILLED_STATUSES or is_filter(*codes)
+    is_overload = status == OVERLOADED[0] and OVERLOADED[1] in codes
+    return is_filter(*codes) or not (status in UNBILLED_STATUSES or is_overload)
 
 
 def is_filter(*codes: object) -> bool:
@@ -69,7 +63,8 @@ def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
     if asked_s is None:
         asked_s = _number(headers.get("retry-after"), 1)
     if asked_s is None:
-        asked_s = _until(headers.get("retry-after"), now)
+        date = _date(headers.get("retry-after"))
+        asked_s = None if date is None else (date - now).total_seconds()
     return None if asked_s is None else min(max(asked_s, 0.0), MOST_RETRY_AFTER_S)
 
 
@@ -78,12 +73,20 @@ def read_rate_limit(headers: Mapping[str, str], unit: str) -> RateLimit | None:
 
     None unless they name a limit: Azure sends -1 or 0 if it has none.
     """
-    per_minute = _number(headers.get(f"x-ratelimit-limit-{unit}"), 1)
+    return limit_of(headers.get(f"x-ratelimit-limit-{unit}"), headers.get(f"x-ratelimit-remaining-{unit}"))
+
+
+def limit_of(limit: str | None, remaining: str | None) -> RateLimit | None:
+    """Limit by the texts of its headers; None unless it is one."""
+    per_minute, remaining_count = _number(limit, 1), _number(remaining, 1)
     if per_minute is None or not 0 < per_minute <= _MOST_PER_MINUTE:
         return None
-    remaining = _number(headers.get(f"x-ratelimit-remaining-{unit}"), 1)
-    is_count = remaining is not None and remaining >= 0
-    return RateLimit(per_minute, remaining if is_count else None, _duration_s(headers.get(f"x-ratelimit-reset-{unit}")))
+    return RateLimit(per_minute, remaining_count if remaining_count is not None and remaining_count >= 0 else None)
+
+
+def endpoint_time(headers: Mapping[str, str]) -> datetime:
+    """Current time by the endpoint's clock, for reading its dates; by our clock if it sends no date."""
+    return _date(headers.get("date")) or datetime.now(UTC)
 
 
 def _short(text: str | None) -> str:
@@ -96,19 +99,9 @@ def _number(text: str | None, scale: int) -> float | None:
     return float(text) / scale if _NUMBER.fullmatch(text) else None
 
 
-def _duration_s(text: str | None) -> float | None:
-    """Seconds of "1s", "6m0s", "20ms" or a plain number."""
-    text = _short(text)
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        seconds = _number(text, 1)
-        return seconds if seconds is not None and seconds >= 0 else None
-    return math.fsum(float(value) * _SECONDS[unit] for unit, value in match.groupdict().items() if value)
-
-
-def _until(text: str | None, now: datetime) -> float | None:
+def _date(text: str | None) -> datetime | None:
     try:
         date = parsedate_to_datetime(_short(text))
-        return ((date if date.tzinfo else date.replace(tzinfo=UTC)) - now).total_seconds()
     except (ValueError, TypeError, OverflowError, IndexError):  # the standard parser raises these for unforeseen texts
         return None
+    return date if date.tzinfo else date.replace(tzinfo=UTC)

@@ -24,14 +24,14 @@ class DoctorFinding:
 
 def at_most(findings: Iterable[DoctorFinding]) -> Iterator[DoctorFinding]:
     """First `MOST_LISTED` findings of a check, and one that counts the others."""
-    rest = iter(findings)
-    yield from islice(rest, MOST_LISTED)
-    more = list(rest)
+    remaining = iter(findings)
+    yield from islice(remaining, MOST_LISTED)
+    more = list(remaining)
     if more:
         yield replace(more[0], found=f"... and {len(more):,} more of these")
 
 
-def or_fine(findings: Iterable[DoctorFinding], check: str, found: str) -> Iterator[DoctorFinding]:
-    """Findings of a check, or one finding of severity ok if there are none. found: its text."""
+def findings_or_ok(findings: Iterable[DoctorFinding], check: str, summary: str) -> Iterator[DoctorFinding]:
+    """Findings of a check, or one finding of severity ok if there are none. summary: text of the latter."""
     first_findings = list(at_most(findings))
-    yield from first_findings or [DoctorFinding(check, OK, found)]
+    yield from first_findings or [DoctorFinding(check, OK, summary)]

@@ -6,16 +6,15 @@ from pathlib import Path
 
 import duckdb
 
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.errors import InputError, LakeError
+from gradebook.rubrics.text.wording import counted, price_words
 from gradebook.tasks.judging.batches.state import has_open_batches
-from gradebook.tasks.judging.money.budget import read_budget
+from gradebook.tasks.judging.budget import read_budget
 from gradebook.tasks.judging.replies.journal import is_journal_held, read_journal
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.ledger.ledger import BATCH_ROWS, BROKEN_SUFFIX, broken_journals
-from gradebook.tasks.operations.doctor.findings import NOTE, OK, PROBLEM, DoctorFinding, or_fine
-from gradebook.tasks.system.number_format import price_words
+from gradebook.tasks.operations.doctor.findings import NOTE, OK, PROBLEM, DoctorFinding, findings_or_ok
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.lock import RunClaim, has_lost_identity, is_running, lock_folder
 from gradebook.tasks.workspace.repair import unreadable_files
@@ -40,18 +39,18 @@ def examine_running(lake: Lake, running: list[str]) -> Iterator[DoctorFinding]:
         if is_running(folder):
             yield DoctorFinding("running", OK, f"{run_id}: in progress")
         elif folder.path.exists():
-            found = f"{run_id}: its process is gone; the command that started it can resume it"
+            summary = f"{run_id}: its process is gone; the command that started it can resume it"
             yield DoctorFinding(
-                "running", PROBLEM, found, f"run the same command again, or mark the run as failed: `{MEND}`"
+                "running", PROBLEM, summary, f"run the same command again, or mark the run as failed: `{MEND}`"
             )
         else:
-            found = f"{run_id}: no {folder.path}: in progress on another machine, or the folder was removed"
-            yield DoctorFinding("running", NOTE, found)
+            summary = f"{run_id}: no {folder.path}: in progress on another machine, or the folder was removed"
+            yield DoctorFinding("running", NOTE, summary)
     if not running:
         yield DoctorFinding("running", OK, "no run is unfinished")
 
 
-def fail_stuck(lake: Lake, running: list[str]) -> list[str]:
+def mark_dead_runs_failed(lake: Lake, running: list[str]) -> list[str]:
     """Mark runs whose process is gone as failed; returns their ids. Paid replies stay, and the runs can be resumed."""
     failed = []
     for run_id in running:
@@ -93,9 +92,9 @@ def untidy_runs(lake: Lake, published: list[str]) -> list[RunFolder]:
 
 def examine_untidy(folders: list[RunFolder]) -> Iterator[DoctorFinding]:
     """Report published runs that were killed before they deleted their working files."""
-    found = "the run is published, but its folder still contains working files"
-    findings = (DoctorFinding("folders", NOTE, f"{folder.run_id}: {found}", MEND) for folder in folders)
-    yield from or_fine(findings, "folders", "no published run left working files")
+    summary = "the run is published, but its folder still contains working files"
+    findings = (DoctorFinding("folders", NOTE, f"{folder.run_id}: {summary}", MEND) for folder in folders)
+    yield from findings_or_ok(findings, "folders", "no published run left working files")
 
 
 def tidy_runs(folders: list[RunFolder]) -> list[str]:
@@ -113,33 +112,33 @@ def tidy_runs(folders: list[RunFolder]) -> list[str]:
 def examine_journals(lake: Lake) -> Iterator[DoctorFinding]:
     """Report paid replies that are not in the ledger and that no process is writing."""
     paths = sorted(lake.journal_folder.glob("*.jsonl"))
-    left = (path for path in paths if not is_journal_held(path))
-    found = (*map(_examine_journal, left), *map(_examine_broken, broken_journals(lake)))
-    yield from or_fine(found, "journals", "each paid reply is in the ledger")
+    unsettled = (path for path in paths if not is_journal_held(path))
+    findings = (*map(_examine_journal, unsettled), *map(_examine_broken, broken_journals(lake)))
+    yield from findings_or_ok(findings, "journals", "each paid reply is in the ledger")
 
 
 def _examine_journal(path: Path) -> DoctorFinding:
     try:
         costs = [cost for rows in read_journal(path, BATCH_ROWS) for cost in rows.column("cost_usd").to_pylist()]
     except (LakeError, OSError) as error:
-        mend = f"the next evaluation sets such lines aside and continues, or: {MEND}"
-        return DoctorFinding("journals", PROBLEM, str(error), mend)
-    known = sum(cost for cost in costs if cost is not None)
+        fix = f"the next evaluation sets such lines aside and continues, or: {MEND}"
+        return DoctorFinding("journals", PROBLEM, str(error), fix)
+    known_usd = sum(cost for cost in costs if cost is not None)
     unknown_count = sum(cost is None for cost in costs)
-    price = price_words(known) + (f" and {unknown_count:,} of unknown price" if unknown_count else "")
-    found = f"{path}: {counted(len(costs), 'reply', 'replies')} ({price}) not in the ledger yet"
-    return DoctorFinding("journals", NOTE, found, f"the next evaluation, or: {MEND}")
+    price = price_words(known_usd) + (f" and {unknown_count:,} of unknown price" if unknown_count else "")
+    summary = f"{path}: {counted(len(costs), 'reply', 'replies')} ({price}) not in the ledger yet"
+    return DoctorFinding("journals", NOTE, summary, f"the next evaluation, or: {MEND}")
 
 
 def _examine_broken(path: Path) -> DoctorFinding:
     count = path.read_bytes().count(b"\n")
-    found = f"{path}: {counted(count, 'line')} of a journal that can't be read; their replies are not in the ledger"
-    mend = f"repair the lines and rename the file to {path.name.removesuffix(BROKEN_SUFFIX)}, or remove it"
-    return DoctorFinding("journals", PROBLEM, found, mend)
+    summary = f"{path}: {counted(count, 'line')} of a journal that can't be read; their replies are not in the ledger"
+    fix = f"repair the lines and rename the file to {path.name.removesuffix(BROKEN_SUFFIX)}, or remove it"
+    return DoctorFinding("journals", PROBLEM, summary, fix)
 
 
 def examine_unreadable(lake: Lake) -> Iterator[DoctorFinding]:
-    """Files of runs that are not published: those that end the same command, and those that it writes anew."""
+    """Report unreadable files of unpublished runs: those that stop a resumed run, and those that it rewrites."""
     for path in sorted((lake.root / "runs").glob("*/")):
         folder = RunFolder(path)
         if folder.published_file.exists() or is_running(folder):
@@ -161,7 +160,7 @@ def _broken_records(folder: RunFolder) -> Iterator[str]:
         yield str(fault)
 
 
-def lost_identity(lake: Lake) -> Iterator[DoctorFinding]:
+def examine_identities(lake: Lake) -> Iterator[DoctorFinding]:
     """Report folders whose run.json is damaged, so that their run is unknown."""
     for file in sorted((lake.root / "runs").glob("*/run.json")):
         if has_lost_identity(RunFolder(file.parent)):

@@ -1,1 +1,1 @@
-"""Sections of the report, one package each; `reporting.page` lists them in order."""
+"""Sections of the report, one module each; `reporting.page` lists them in order."""

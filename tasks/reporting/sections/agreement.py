@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.agreement import Measure
 from gradebook.rubrics.statistics.calibration import Estimate
-from gradebook.rubrics.statistics.chance import Chance
-from gradebook.rubrics.statistics.judge_beside_people import WITH_GAPS
+from gradebook.rubrics.statistics.rater_comparison import WITH_GAPS
+from gradebook.rubrics.statistics.significance import Chance
+from gradebook.rubrics.text.reasons import reason_words
 from gradebook.rubrics.text.tables import Column, Table, table_of
+from gradebook.rubrics.text.wording import counted, interval_words, rate_words, score_words, signed_words, with_interval
 from gradebook.tasks.agreement.calibration import Calibration
 from gradebook.tasks.agreement.mart import JUDGE_RATERS, JUDGES, RATERS
 from gradebook.tasks.agreement.published_run import AgreementPart, measure_parts
@@ -16,10 +17,8 @@ from gradebook.tasks.agreement.standing import MOST_BEHIND, JudgeStanding, Trust
 from gradebook.tasks.comparing.verdict import RunVerdict
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.published.verdict import standing_words
-from gradebook.tasks.reporting.drawing.charts import distinct_labels, draw, shortened
-from gradebook.tasks.reporting.drawing.figures import Figure
-from gradebook.tasks.reporting.source.report_source import Group, ReportSource
-from gradebook.tasks.system.number_format import interval_words, rate_words, score_words, signed_words, with_interval
+from gradebook.tasks.reporting.charts import Figure, distinct_labels, draw, shortened
+from gradebook.tasks.reporting.report_source import Group, ReportSource
 
 MOST_CRITERIA = 10  # in one picture
 WHO = {JUDGE_RATERS: "judge with people", RATERS: "people with each other", JUDGES: "judges with each other"}
@@ -48,13 +47,13 @@ class CurrentAgreement:
 
     def together(self, kind: str) -> tuple[AgreementPart, ...]:
         """Parts of all pairs of a kind, one per criterion, least agreement first."""
-        found = [part for part in self.parts if part.kind == kind and part.judge is None]
-        return tuple(sorted(found, key=_agreement_order))
+        of_kind = [part for part in self.parts if part.kind == kind and part.judge is None]
+        return tuple(sorted(of_kind, key=_agreement_order))
 
     def rates(self, kind: str) -> tuple[tuple[AgreementPart, float], ...]:
         """Parts of `together` whose scores are levels, each with the share (0..1) of pairs with the same level."""
-        found = ((part, rate_of(part)) for part in self.together(kind))
-        return tuple((part, rate) for part, rate in found if rate is not None)
+        part_rates = ((part, rate_of(part)) for part in self.together(kind))
+        return tuple((part, rate) for part, rate in part_rates if rate is not None)
 
     def rate(self, kind: str, criterion_id: str) -> float | None:
         """Share (0..1) of pairs with the same level on a criterion; None without pairs or without levels."""
@@ -77,12 +76,12 @@ def _measure(source: ReportSource) -> CurrentAgreement:
     published = {
         (row["criterion_id"], row["kind"], row["judge"]): row for row in source.rows(_PUBLISHED, source.run_id)
     }
-    found = {(part.criterion_id, part.kind, part.judge): _figures(part) for part in parts}
+    measured = {(part.criterion_id, part.kind, part.judge): _figures(part) for part in parts}
     expected = {key: (row["n"], row["pair_count"], row["value"]) for key, row in published.items()}
     penalties = penalties_of(source)
     has_judge = source.summary.run["judge"] is not None
     standings = judge_standings(parts, source.summary.means, penalties) if has_judge else ()
-    return CurrentAgreement(parts, note, found == expected, penalties, standings)
+    return CurrentAgreement(parts, note, measured == expected, penalties, standings)
 
 
 def penalties_of(source: ReportSource) -> frozenset[str]:
@@ -113,27 +112,30 @@ def agreement_table(agreement: CurrentAgreement) -> Table:
 
 def _cells(part: AgreementPart) -> tuple[str, ...]:
     measures = [part.measure(statistic) for statistic in SHOWN]
-    reasons = dict.fromkeys(each.reason for each in measures if each.reason and each.value is None)
+    reasons = dict.fromkeys(
+        reason_words(measure.reason) for measure in measures if measure.reason and measure.value is None
+    )
     who = WHO[part.kind] if part.judge is None else f"{part.judge} with {_OTHERS[part.kind]}"
-    figures = (rated_words(measures[0]), *map(_with_interval, measures[1:-1]), bias_words(measures[-1]))
+    figures = (rated_words(measures[0]), *map(value_words, measures[1:-1]), bias_words(measures[-1]))
     return (part.criterion_id, who, f"{part.n:,}", f"{part.pair_count:,}", *figures, "; ".join(reasons))
 
 
 _OTHERS = {JUDGE_RATERS: "people", JUDGES: "the other judges"}
 
 
-def rated_words(found: Measure) -> str:
+def rated_words(measure: Measure) -> str:
     """Share with its interval, in percent."""
-    return with_interval(found.value, found.ci_low, found.ci_high, rate_words)
+    return with_interval(measure.value, measure.ci_low, measure.ci_high, rate_words)
 
 
-def bias_words(found: Measure) -> str:
+def bias_words(measure: Measure) -> str:
     """Difference of mean scores with its interval."""
-    return with_interval(found.value, found.ci_low, found.ci_high, signed_words)
+    return with_interval(measure.value, measure.ci_low, measure.ci_high, signed_words)
 
 
-def _with_interval(found: Measure) -> str:
-    return with_interval(found.value, found.ci_low, found.ci_high)
+def value_words(figure: Measure | Estimate) -> str:
+    """Value with its interval."""
+    return with_interval(figure.value, figure.ci_low, figure.ci_high)
 
 
 def rates_figure(agreement: CurrentAgreement, table: Table) -> Figure | None:
@@ -153,12 +155,12 @@ def rates_figure(agreement: CurrentAgreement, table: Table) -> Figure | None:
         height=max(60, (10 + 13 * len(kinds)) * len(criteria)),
     )  # fmt: skip
     title = "How often two ratings have the same level"
-    return Figure("people-same-level", title, _rates_reading(agreement), svg, table)
+    return Figure("people-same-level", title, _rates_sentence(agreement), svg, table)
 
 
-def _rates_reading(agreement: CurrentAgreement) -> str:
-    known = agreement.rates(JUDGE_RATERS)
-    if not known:
+def _rates_sentence(agreement: CurrentAgreement) -> str:
+    judge_rates = agreement.rates(JUDGE_RATERS)
+    if not judge_rates:
         among = agreement.rates(RATERS) or agreement.rates(JUDGES)
         if not among:
             return "Agreement is unknown."
@@ -167,23 +169,25 @@ def _rates_reading(agreement: CurrentAgreement) -> str:
             f"{'People' if part.kind == RATERS else 'Judges'} agree least on {part.criterion_id}: the same level in "
             f"{rate_words(rate)} of {counted(part.pair_count, 'pair')}."
         )
-    lowest, rate = known[0]
-    doubt = [each for each in agreement.standings if each.trust is Trust.CHANCE]
+    lowest, rate = judge_rates[0]
+    doubt = [standing for standing in agreement.standings if standing.trust is Trust.CHANCE]
     chance = f" The judge {standing_words(Trust.CHANCE, doubt)}." if doubt else ""
-    words = (
+    sentence = (
         f"Judge and people agree least on {lowest.criterion_id}: the same level in {rate_words(rate)} of "
         f"{counted(lowest.pair_count, 'pair')}"
     )
     people = agreement.rate(RATERS, lowest.criterion_id)
     if people is None:
-        return f"{words}.{gap_words(lowest)}{chance}"
-    standing = next((each for each in agreement.standings if each.criterion_id == lowest.criterion_id), None)
-    beside = "" if standing is None else _beside_people(standing)
-    return f"{words}; people with each other in {rate_words(people)}.{gap_words(lowest)}{beside}{chance}"
+        return f"{sentence}.{gap_words(lowest)}{chance}"
+    standing = next(
+        (candidate for candidate in agreement.standings if candidate.criterion_id == lowest.criterion_id), None
+    )
+    comparison = "" if standing is None else _compared_with_people(standing)
+    return f"{sentence}; people with each other in {rate_words(people)}.{gap_words(lowest)}{comparison}{chance}"
 
 
-def _beside_people(standing: JudgeStanding) -> str:
-    """Sentence on the judge's agreement with people beside theirs; empty where the numbers do not carry one."""
+def _compared_with_people(standing: JudgeStanding) -> str:
+    """Sentence that compares the judge's agreement with people to people's own; empty if neither is beyond chance."""
     figure = f"alpha {bias_words(standing.over_people)} against that of people with each other"
     if standing.beside_people is Chance.ABOVE:
         return f" The judge agrees with people as they do with each other, within {MOST_BEHIND:g}: {figure}."
@@ -194,12 +198,12 @@ def _beside_people(standing: JudgeStanding) -> str:
 
 def gap_words(part: AgreementPart) -> str:
     """Sentence on the agreement with the judge's unscored verdicts as disagreement; empty if it left none unscored."""
-    found = part.measure(WITH_GAPS)
-    gap_count = (found.n or 0) - part.n
-    if found.value is None or gap_count <= 0:
+    measure = part.measure(WITH_GAPS)
+    gap_count = (measure.n or 0) - part.n
+    if measure.value is None or gap_count <= 0:
         return ""
     outputs = counted(gap_count, "output")
-    return f" With {outputs} that the judge left unscored as disagreement it is {rate_words(found.value)}."
+    return f" With {outputs} that the judge left unscored as disagreement it is {rate_words(measure.value)}."
 
 
 def bias_figure(agreement: CurrentAgreement, table: Table) -> Figure | None:
@@ -214,30 +218,30 @@ def bias_figure(agreement: CurrentAgreement, table: Table) -> Figure | None:
         height=max(50, 26 * len(drawn)),
     )  # fmt: skip
     title = "Whether the judge is more lenient or stricter than people"
-    return Figure("people-bias", title, _bias_reading(agreement, drawn), svg, table)
+    return Figure("people-bias", title, _bias_sentence(agreement, drawn), svg, table)
 
 
-def _bias_reading(agreement: CurrentAgreement, parts: Sequence[AgreementPart]) -> str:
+def _bias_sentence(agreement: CurrentAgreement, parts: Sequence[AgreementPart]) -> str:
     penalties = [part.criterion_id for part in parts if part.criterion_id in agreement.penalties]
-    words = _largest_bias(agreement, parts)
+    sentence = _largest_bias(agreement, parts)
     if not penalties:
-        return words
+        return sentence
     # The labels of the axis are right for all other criteria.
-    return f"{words} On penalties a higher mean is stricter: {', '.join(penalties)}."
+    return f"{sentence} On penalties a higher mean is stricter: {', '.join(penalties)}."
 
 
 def _largest_bias(agreement: CurrentAgreement, parts: Sequence[AgreementPart]) -> str:
-    standings = {each.criterion_id: each for each in agreement.standings}
-    known = [standings[part.criterion_id] for part in parts if part.criterion_id in standings]
-    sure = [each for each in known if each.leaning is not None]
-    if sure:
-        first, value = sure[0], sure[0].bias.value or 0.0
-        more = f"; {len(sure) - 1} more are biased beyond chance" if len(sure) > 1 else ""
+    standings = {standing.criterion_id: standing for standing in agreement.standings}
+    drawn = [standings[part.criterion_id] for part in parts if part.criterion_id in standings]
+    biased = [standing for standing in drawn if standing.leaning is not None]
+    if biased:
+        first, value = biased[0], biased[0].bias.value or 0.0
+        more = f"; {len(biased) - 1} more are biased beyond chance" if len(biased) > 1 else ""
         return (
             f"On {first.criterion_id} the judge's mean is {abs(value):.3f} {'above' if value > 0 else 'below'} that of "
             f"people: too {first.leaning} beyond chance{more}."
         )
-    off = [each.criterion_id for each in known if each.off]
+    off = [standing.criterion_id for standing in drawn if standing.off]
     models = f" Of single models it is, on {', '.join(off)}: see the corrected means." if off else ""
     part = parts[0]
     return (
@@ -249,15 +253,15 @@ def _largest_bias(agreement: CurrentAgreement, parts: Sequence[AgreementPart]) -
 def _drawn(agreement: CurrentAgreement, statistic: str) -> list[str]:
     """Criteria with the least agreement, between judge and people if known."""
     every: Iterator[AgreementPart] = (part for kind in WHO for part in agreement.together(kind))
-    known = dict.fromkeys(part.criterion_id for part in every if part.measure(statistic).value is not None)
-    return list(known)[:MOST_CRITERIA]
+    measured = dict.fromkeys(part.criterion_id for part in every if part.measure(statistic).value is not None)
+    return list(measured)[:MOST_CRITERIA]
 
 
-def _mark(part: AgreementPart, found: Measure, words: Callable[[Measure], str]) -> Row:
+def _mark(part: AgreementPart, measure: Measure, measure_words: Callable[[Measure], str]) -> Row:
     """Dot with its interval. words: formats its number."""
     name = shortened(part.criterion_id)
-    tip = f"{name}, {WHO[part.kind]}: {words(found)} over {counted(part.pair_count, 'pair')}"
-    return {"criterion": name, "value": found.value, "low": found.ci_low, "high": found.ci_high, "tip": tip}
+    tip = f"{name}, {WHO[part.kind]}: {measure_words(measure)} over {counted(part.pair_count, 'pair')}"
+    return {"criterion": name, "value": measure.value, "low": measure.ci_low, "high": measure.ci_high, "tip": tip}
 
 
 MOST_DRAWN = 6  # criteria with the least agreement
@@ -269,19 +273,19 @@ def confusion_figures(source: ReportSource, agreement: CurrentAgreement) -> tupl
     """Draw a matrix for each criterion with levels from the judge and from people, least agreement first."""
     drawn = [part for part in agreement.together(JUDGE_RATERS) if part.confusion][:MOST_DRAWN]
     return tuple(
-        _figure(source, part, place, is_penalty=part.criterion_id in agreement.penalties)
-        for place, part in enumerate(drawn, start=1)
+        _figure(source, part, number, is_penalty=part.criterion_id in agreement.penalties)
+        for number, part in enumerate(drawn, start=1)
     )
 
 
-def _figure(source: ReportSource, part: AgreementPart, place: int, *, is_penalty: bool) -> Figure:
+def _figure(source: ReportSource, part: AgreementPart, number: int, *, is_penalty: bool) -> Figure:
     names = level_names(source, part)
     labels = distinct_labels(names)
     cells = list(_confusion_cells(part))
     rows = [
-        {"judge": labels[own], "people": labels[other], "count": count, "same": own == other}
-        | {"tip": f"judge {labels[own]}, people {labels[other]}: {counted(count, 'pair')}"}
-        for own, other, count in cells
+        {"judge": labels[judge], "people": labels[people], "count": count, "same": judge == people}
+        | {"tip": f"judge {labels[judge]}, people {labels[people]}: {counted(count, 'pair')}"}
+        for judge, people, count in cells
     ]
     svg = draw(
         "confusion",
@@ -296,44 +300,44 @@ def _figure(source: ReportSource, part: AgreementPart, place: int, *, is_penalty
         f"Levels of {part.criterion_id}",
         ("Judge", "People"),
         ("Pairs",),
-        ((names[own], names[other], f"{count:,}") for own, other, count in cells),
+        ((names[judge], names[people], f"{count:,}") for judge, people, count in cells),
     )
     title = f"{part.criterion_id}: the judge's level by people's"
     return Figure(
-        f"people-levels-{place}", title, _confusion_sentence(part, names, is_penalty=is_penalty), svg, numbers
+        f"people-levels-{number}", title, _confusion_sentence(part, names, is_penalty=is_penalty), svg, numbers
     )
 
 
 def _confusion_cells(part: AgreementPart) -> Iterator[tuple[int, int, int]]:
     """Index of the judge's level, index of people's level, and the count of such pairs."""
-    for own, counts in enumerate(part.confusion):
-        for other, count in enumerate(counts):
-            yield own, other, count
+    for judge, counts in enumerate(part.confusion):
+        for people, count in enumerate(counts):
+            yield judge, people, count
 
 
 def _confusion_sentence(part: AgreementPart, names: list[str], *, is_penalty: bool) -> str:
     cells = list(_confusion_cells(part))
     total = sum(count for _, _, count in cells)
-    same = sum(count for own, other, count in cells if own == other)
-    better = sum(count for own, other, count in cells if own != other and (own > other) != is_penalty)
-    words = f"The same level in {same:,} of {counted(total, 'pair')} ({rate_words(same / total)})"
+    same = sum(count for judge, people, count in cells if judge == people)
+    better = sum(count for judge, people, count in cells if judge != people and (judge > people) != is_penalty)
+    sentence = f"The same level in {same:,} of {counted(total, 'pair')} ({rate_words(same / total)})"
     if same == total:
-        return f"{words}."
-    own, other, count = max((cell for cell in cells if cell[0] != cell[1]), key=lambda cell: cell[2])
+        return f"{sentence}."
+    judge, people, count = max((cell for cell in cells if cell[0] != cell[1]), key=lambda cell: cell[2])
     worse = total - same - better
     return (
-        f"{words}; the judge gave the better level in {better:,}, the worse level in {worse:,}. "
-        f"Most frequent difference: judge {names[own]}, people {names[other]} ({counted(count, 'time')})."
+        f"{sentence}; the judge gave the better level in {better:,}, the worse level in {worse:,}. "
+        f"Most frequent difference: judge {names[judge]}, people {names[people]} ({counted(count, 'time')})."
     )
 
 
 def level_names(source: ReportSource, part: AgreementPart) -> list[str]:
     """Names of a part's levels, lowest score first; the score in place of a name that the rubric does not give."""
-    named: dict[float, list[str]] = {}
+    labels: dict[float, list[str]] = {}
     for row in source.levels:
         if row["criterion_id"] == part.criterion_id:
-            named.setdefault(row["score"], []).append(row["label"] or row["level_id"])
-    return [" / ".join(named.get(score, [f"{score:.3g}"])) for score in part.levels]
+            labels.setdefault(row["score"], []).append(row["label"] or row["level_id"])
+    return [" / ".join(labels.get(score, [f"{score:.3g}"])) for score in part.levels]
 
 
 MOST_LINES = 16  # of a picture, one per criterion and model
@@ -351,11 +355,11 @@ def shift_of(row: Calibration) -> float:
 
 def means_figure(source: ReportSource, means: Sequence[Calibration]) -> Figure | None:
     """Draw the criteria with the largest corrections, the three means of each model on one line; None if unknown."""
-    known = [row for row in means if row.corrected.value is not None and _group(source, row) in source.drawn_groups]
-    if not known:
+    corrected = [row for row in means if row.corrected.value is not None and _group(source, row) in source.drawn_groups]
+    if not corrected:
         return None
-    criteria = _drawn_criteria(known)
-    drawn = [row for row in known if row.criterion_id in criteria]
+    criteria = _drawn_criteria(corrected)
+    drawn = [row for row in corrected if row.criterion_id in criteria]
     groups = [group for group in source.drawn_groups if any(_group(source, row) == group for row in drawn)]
     models = [group.label for group in groups]
     svg = draw(
@@ -368,53 +372,48 @@ def means_figure(source: ReportSource, means: Sequence[Calibration]) -> Figure |
         height=34 * len(models),
     )
     title = "Means corrected by people's ratings"
-    left_out = len({row.criterion_id for row in known}) - len(criteria)
+    left_out = len({row.criterion_id for row in corrected}) - len(criteria)
     more = f" {counted(left_out, 'criterion', 'criteria')} with smaller corrections: see the table." if left_out else ""
-    return Figure("people-corrected", title, corrected_reading(source, means) + more, svg, means_table(means))
+    return Figure("people-corrected", title, corrected_sentence(source, means) + more, svg, means_table(means))
 
 
-def _drawn_criteria(known: Sequence[Calibration]) -> list[str]:
+def _drawn_criteria(corrected: Sequence[Calibration]) -> list[str]:
     """Criteria with the largest corrections, as many as there is room for."""
-    by_size = dict.fromkeys(row.criterion_id for row in sorted(known, key=lambda row: -abs(shift_of(row))))
-    model_count = len({row.name for row in known})
+    by_size = dict.fromkeys(row.criterion_id for row in sorted(corrected, key=lambda row: -abs(shift_of(row))))
+    model_count = len({row.name for row in corrected})
     return list(by_size)[: max(1, MOST_LINES // model_count)]
 
 
-def corrected_reading(source: ReportSource, means: Sequence[Calibration]) -> str:
-    """Sentences with the largest correction, the number beyond chance, and the means of which nothing can be said."""
+def corrected_sentence(source: ReportSource, means: Sequence[Calibration]) -> str:
+    """Sentences on the largest correction, the number beyond chance, and the means without a random sample."""
     doubtful = sum(not row.is_random for row in means)
-    words = (
+    sentence = (
         f"Of {counted(doubtful, 'mean')} the rated outputs are not a random sample, so nothing is said: see the notes."
         if doubtful
         else ""
     )
-    known = [row for row in means if row.corrected.value is not None and row.is_random]
-    if not known:
-        return words or "Too few outputs are rated to correct a mean."
-    return f"{_largest_correction(source, known)} {words}".rstrip()
+    corrected = [row for row in means if row.corrected.value is not None and row.is_random]
+    if not corrected:
+        return sentence or "Too few outputs are rated to correct a mean."
+    return f"{_largest_correction(source, corrected)} {sentence}".rstrip()
 
 
-def _largest_correction(source: ReportSource, known: Sequence[Calibration]) -> str:
-    off = off_means(known)
-    row = max(off or known, key=lambda row: abs(shift_of(row)))
-    words = (
+def _largest_correction(source: ReportSource, corrected: Sequence[Calibration]) -> str:
+    off = off_means(corrected)
+    row = max(off or corrected, key=lambda row: abs(shift_of(row)))
+    sentence = (
         f"On {row.criterion_id} the judge alone gives {row.name} {score_words(row.naive.value)}; with people's ratings "
-        f"of {row.n:,} of {counted(row.n + row.unrated_count, 'output')} it is {estimate_words(row.corrected)}"
+        f"of {row.n:,} of {counted(row.n + row.unrated_count, 'output')} it is {value_words(row.corrected)}"
     )
     if off:
         leaning = leaning_of(shift_of(row), is_penalty=row.criterion_id in penalties_of(source))
         return (
-            f"{words}: the judge is too {leaning} there. "
-            f"{len(off):,} of {counted(len(known), 'mean')} {'is' if len(off) == 1 else 'are'} off beyond chance."
+            f"{sentence}: the judge is too {leaning} there. "
+            f"{len(off):,} of {counted(len(corrected), 'mean')} {'is' if len(off) == 1 else 'are'} off beyond chance."
         )
-    biased = ", ".join(each.criterion_id for each in read_agreement(source).standings if each.is_biased)
+    biased = ", ".join(standing.criterion_id for standing in read_agreement(source).standings if standing.is_biased)
     of_all = f", though over all models the bias on {biased} is" if biased else ""
-    return f"{words}. This is the largest correction; none of a single model is beyond chance{of_all}."
-
-
-def estimate_words(found: Estimate) -> str:
-    """Mean with its interval."""
-    return with_interval(found.value, found.ci_low, found.ci_high)
+    return f"{sentence}. This is the largest correction; none of a single model is beyond chance{of_all}."
 
 
 def means_table(means: Sequence[Calibration]) -> Table:
@@ -440,7 +439,7 @@ def _means_cells(row: Calibration) -> tuple[str, ...]:
         score_words(row.rated.value),
         interval_words(row.rated.ci_low, row.rated.ci_high),
         "–" if row.more_count is None else f"{row.more_count:,} more",
-        "; ".join(dict.fromkeys(filter(None, reasons))),
+        "; ".join(dict.fromkeys(reason_words(reason) for reason in reasons if reason)),
     )
 
 
@@ -455,11 +454,11 @@ def _marks(group: Group, row: Calibration) -> list[Row]:
             "criterion": shortened(row.criterion_id),
             "model": group.label,
             "kind": kind,
-            "mean": found.value,
-            "low": found.ci_low if kind == "corrected" else None,
-            "high": found.ci_high if kind == "corrected" else None,
-            "tip": f"{shortened(row.criterion_id)}, {group.label}, {kind}: {estimate_words(found)}",
+            "mean": estimate.value,
+            "low": estimate.ci_low if kind == "corrected" else None,
+            "high": estimate.ci_high if kind == "corrected" else None,
+            "tip": f"{shortened(row.criterion_id)}, {group.label}, {kind}: {value_words(estimate)}",
         }
-        for kind, found in estimates
-        if found.value is not None
+        for kind, estimate in estimates
+        if estimate.value is not None
     ]

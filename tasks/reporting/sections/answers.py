@@ -8,17 +8,19 @@ from typing import Any, Self
 
 from gradebook.rubrics.model.errors import OutputsError
 from gradebook.rubrics.prompts.chat import read_chat, readable_message
+from gradebook.rubrics.prompts.media import Medium, Place
 from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
-from gradebook.rubrics.prompts.media_parts import Medium, Place
 from gradebook.rubrics.prompts.prompt import Case
+from gradebook.rubrics.statistics.release import TOLERANCE
+from gradebook.rubrics.text.wording import spread_words
 from gradebook.tasks.datasets.discovery import dataset_files, dataset_folders
 from gradebook.tasks.datasets.media import MediaFiles
 from gradebook.tasks.lake.rows import Row, model_name
-from gradebook.tasks.published.requirements import TOLERANCE
-from gradebook.tasks.reporting.drawing.marking import (
+from gradebook.tasks.reporting.rendering import (
     MOST_SHOWN,
     Segment,
     judge_quotes,
+    laid_out_json,
     quotes_of,
     segments_of,
     visible,
@@ -39,8 +41,8 @@ class Picture:
     reason: str = ""
 
 
-class PicturesLeft:
-    """Room for images on a page."""
+class PictureBudget:
+    """Budget for images on a page, in characters of base64 text."""
 
     def __init__(self) -> None:
         self._left = MOST_PAGE_CHARACTERS
@@ -119,11 +121,13 @@ def _chat(prompt: str) -> list[tuple[str | None, str]]:
 def _text_of(message: dict[str, Any]) -> str:
     """Message's text, followed by its other fields, such as tool calls, as JSON."""
     content = message.get("content")
-    parts = content if isinstance(content, list) else [content]
-    shown = readable_message(message)
-    others = {name: value for name, value in shown.items() if name not in {"role", "content"} and value is not None}
-    texts = [_part_text(part) for part in parts if part is not None]
-    return "\n".join([*texts, *([json.dumps(others, ensure_ascii=False)] if others else [])])
+    pieces = content if isinstance(content, list) else [content]
+    readable = readable_message(message)
+    other_fields = {
+        name: value for name, value in readable.items() if name not in {"role", "content"} and value is not None
+    }
+    texts = [_part_text(part) for part in pieces if part is not None]
+    return "\n".join([*texts, *([json.dumps(other_fields, ensure_ascii=False)] if other_fields else [])])
 
 
 def _part_text(part: Any) -> str:
@@ -137,6 +141,7 @@ def _part_text(part: Any) -> str:
     return json.dumps(part, ensure_ascii=False)
 
 
+NO_REASONS = "the judge gives probabilities and no reasons:"
 MOST_QUOTED = 600  # characters of a rationale, and of each quote
 MOST_QUOTES = 6
 MOST_VOICES = 12
@@ -172,8 +177,8 @@ class ReadOutput:
     @property
     def evidence(self) -> list[tuple[str, str]]:
         """Quotes of its verdicts, each with the criterion's name."""
-        told = ((_criterion_name(row), quotes_of(row["evidence"], row["method"])) for row in self.verdicts)
-        return [(name, quote) for name, quotes in told for quote in quotes]
+        quoted = ((_criterion_name(row), quotes_of(row["evidence"], row["method"])) for row in self.verdicts)
+        return [(name, quote) for name, quotes in quoted for quote in quotes]
 
     @property
     def text(self) -> str:
@@ -226,12 +231,21 @@ class Judged:
         return (self.criterion, self.question, self.why, *self.quotes, *self.voices)
 
 
-def answer_of(output: ReadOutput, room: PicturesLeft) -> Answer:
+def answer_of(output: ReadOutput, room: PictureBudget) -> Answer:
     """Output's text with the evidence of its verdicts marked."""
     # The stored length, unless placeholders changed the text: the query may have cut a long text.
     length = (output.row["output_length"] or 0) if output.text == output.row["output"] else len(output.text)
-    segments, pictures = segments_of(output.text, output.evidence), room.pictures(output.case, "output")
+    segments, pictures = _marked(output.text, output.evidence), room.pictures(output.case, "output")
     return Answer(cut(model_name(output.row)), None, output.row["score"], segments, length, pictures)
+
+
+def _marked(text: str, evidence: list[tuple[str, str]]) -> tuple[Segment, ...]:
+    """Segments of an output; JSON is laid out, where quotes of its texts stand escaped."""
+    laid_out = laid_out_json(text) if len(text) <= MOST_SHOWN else None
+    if laid_out is None:
+        return segments_of(text, evidence)
+    escaped = [(name, json.dumps(quote, ensure_ascii=False)[1:-1]) for name, quote in evidence]
+    return segments_of(laid_out, dict.fromkeys([*evidence, *escaped]), most=max(MOST_SHOWN, len(laid_out)))
 
 
 def judged_rows(output: ReadOutput, other: ReadOutput | None, alike: Collection[str] | None) -> tuple[Judged, ...]:
@@ -242,10 +256,10 @@ def judged_rows(output: ReadOutput, other: ReadOutput | None, alike: Collection[
     others = {} if other is None else {row["criterion_id"]: row for row in other.verdicts}
     judged = []
     for row in output.verdicts:
-        found, partner = _judged(row, output.row), others.get(row["criterion_id"])
+        verdict, partner = _judged(row, output.row), others.get(row["criterion_id"])
         if other is not None and partner is not None and (alike is None or row["criterion_id"] in alike):
-            found = replace(found, paired=_judged(partner, other.row), is_different=_differs(row, partner))
-        judged.append(found)
+            verdict = replace(verdict, paired=_judged(partner, other.row), is_different=_differs(row, partner))
+        judged.append(verdict)
     return tuple(judged)
 
 
@@ -253,7 +267,10 @@ def _judged(row: Row, scores: Row) -> Judged:
     is_scored = row["score"] is not None
     quotes = judge_quotes(row["evidence"]) if row["evidence"] else ()
     is_rated = row["method"] == "ratings" and bool(row["voices"])  # the voices repeat the evidence of ratings
-    found = row["evidence"] if quotes is None and not is_rated else None
+    plain_evidence = row["evidence"] if quotes is None and not is_rated else None
+    spread = None if row["rationale"] or not row.get("distribution") else spread_words(json.loads(row["distribution"]))
+    hint = f"`gradebook why {row['output_id']} {row['criterion_id']} --ask JUDGE` asks another judge for its reasons"
+    unreasoned = None if spread is None else f"{NO_REASONS} {spread}; {hint}"
     return Judged(
         criterion_id=row["criterion_id"],
         criterion=_criterion_name(row),
@@ -264,9 +281,9 @@ def _judged(row: Row, scores: Row) -> Judged:
         level_id=(row["level_id"] or "") if is_scored else "unscored",
         level=cut(row["level"] or "") if is_scored else "unscored",
         score=row["score"],
-        why=cut(": ".join(words for words in (row["reason"], row["rationale"], found) if words)),
+        why=cut(": ".join(text for text in (row["reason"], row["rationale"], plain_evidence, unreasoned) if text)),
         quotes=tuple(cut(quote) for quote in (quotes or ())[:MOST_QUOTES]),
-        voices=tuple(cut(voice) for voice in row["voices"][:MOST_VOICES]),
+        voices=tuple(cut(opinion) for opinion in row["voices"][:MOST_VOICES]),
     )
 
 

@@ -3,14 +3,15 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
-from gradebook.rubrics.text.tables import Table, chosen, table_from, table_of
+from gradebook.rubrics.text.tables import Table, pick_columns, table_from, table_of
+from gradebook.rubrics.text.wording import counted, difference_interval_words, score_words, signed_words
 from gradebook.tasks.comparing.attribution import UNSCORED
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 from gradebook.tasks.comparing.gate import GateFinding
 from gradebook.tasks.comparing.run_comparison import RunComparison
 from gradebook.tasks.comparing.sentences import (
+    COMPARED,
     case_sentences,
     caution_sentences,
     direction_words,
@@ -24,12 +25,9 @@ from gradebook.tasks.comparing.sentences import (
     row_name,
     unchanged_sentence,
 )
-from gradebook.tasks.comparing.tables import COMPARED
 from gradebook.tasks.lake.rows import Row, model_name
-from gradebook.tasks.reporting.drawing.charts import draw, labels_of
-from gradebook.tasks.reporting.drawing.figures import Figure
-from gradebook.tasks.reporting.source.report_source import MOST_DRAWN, ReportSource
-from gradebook.tasks.system.number_format import difference_interval_words, score_words, signed_words
+from gradebook.tasks.reporting.charts import Figure, draw, labels_of
+from gradebook.tasks.reporting.report_source import MOST_DRAWN, ReportSource
 
 MOST_BARS = 15
 NOTHING = 1e-9  # rounding error of a sum of floats
@@ -53,7 +51,7 @@ def part_words(part: float | None) -> str:
     return signed_words(0.0 if part is not None and abs(part) < UNSEEN else part)
 
 
-def decomposition_of(rows: Sequence[ComparedRow], figures: Sequence[Row], place: int) -> Figure | None:
+def decomposition_of(rows: Sequence[ComparedRow], figures: Sequence[Row], number: int) -> Figure | None:
     """Draw the parts of the overall difference, largest loss first; None if the rubrics differ or no part is known.
 
     figures: rows of the mart `run_comparisons` for the same two models.
@@ -74,7 +72,7 @@ def decomposition_of(rows: Sequence[ComparedRow], figures: Sequence[Row], place:
     )
     title = "Parts of the overall difference"
     return Figure(
-        f"parts-{place}", title, _parts_sentence(parts, bars[-1]), svg, _table(f"{title}: {overall.pair_name}", parts)
+        f"parts-{number}", title, _parts_sentence(parts, bars[-1]), svg, _table(f"{title}: {overall.pair_name}", parts)
     )
 
 
@@ -103,8 +101,8 @@ def _bars(parts: Sequence[AddedPart]) -> list[AddedPart]:
 
 
 def _together(name: str, parts: Sequence[AddedPart]) -> AddedPart:
-    known = [part.uniform_part for part in parts if part.uniform_part is not None]
-    uniform = sum(known) if len(known) == len(parts) else None
+    uniform_parts = [part.uniform_part for part in parts if part.uniform_part is not None]
+    uniform = sum(uniform_parts) if len(uniform_parts) == len(parts) else None
     return AddedPart(name, sum(part.part for part in parts), uniform)
 
 
@@ -112,9 +110,9 @@ def _marks(bar: AddedPart, label: str) -> Iterator[Row]:
     for weights, part in ((BY_RUBRIC, bar.part), (BY_NONE, bar.uniform_part)):
         if part is not None:
             kind = "sum" if bar.name == ALL else "loss" if part < 0 else "gain"
-            words = part_words(part)
-            tip = f"{label}: {words} {weights}"
-            yield {"name": label, "weights": weights, "part": part, "kind": kind, "words": words, "tip": tip}
+            text = part_words(part)
+            tip = f"{label}: {text} {weights}"
+            yield {"name": label, "weights": weights, "part": part, "kind": kind, "words": text, "tip": tip}
 
 
 def _table(caption: str, parts: Sequence[AddedPart]) -> Table:
@@ -128,14 +126,16 @@ def _table(caption: str, parts: Sequence[AddedPart]) -> Table:
 
 def _parts_sentence(parts: Sequence[AddedPart], whole: AddedPart) -> str:
     """Sentence with the difference, its largest loss and gain, and the difference with uniform weights."""
-    named = [part for part in parts if part.name not in (UNSCORED, REST)] or parts
-    lowest, highest = (choose(named, key=lambda part: part.part) for choose in (min, max))
+    of_criteria = [part for part in parts if part.name not in (UNSCORED, REST)] or parts
+    lowest, highest = (choose(of_criteria, key=lambda part: part.part) for choose in (min, max))
     sentence = f"The overall difference of {part_words(whole.part)} is the sum of {counted(len(parts), 'part')}"
-    words = [f"the largest loss is from {lowest.name} ({signed_words(lowest.part)})"] if lowest.part < -UNSEEN else []
-    words += (
+    extremes = (
+        [f"the largest loss is from {lowest.name} ({signed_words(lowest.part)})"] if lowest.part < -UNSEEN else []
+    )
+    extremes += (
         [f"the largest gain is from {highest.name} ({signed_words(highest.part)})"] if highest.part > UNSEEN else []
     )
-    sentence += f": {' and '.join(words)}." if words else "."
+    sentence += f": {' and '.join(extremes)}." if extremes else "."
     if whole.uniform_part is None:
         sentence += " The difference with uniform weights is unknown: some outputs have no uniform score."
     else:
@@ -148,13 +148,13 @@ def _parts_sentence(parts: Sequence[AddedPart], whole: AddedPart) -> str:
 MOST_ROWS = 20
 
 
-def forest_of(rows: Sequence[ComparedRow], place: int) -> Figure | None:
+def forest_of(rows: Sequence[ComparedRow], number: int) -> Figure | None:
     """Draw the overall difference and those of the criteria. rows: regressions first. None if nothing is compared."""
-    known = [row for row in rows if row.scope != CATEGORY and row.figures.mean_diff is not None]
-    if not known:
+    compared = [row for row in rows if row.scope != CATEGORY and row.figures.mean_diff is not None]
+    if not compared:
         return None
-    widest = sorted(known, key=lambda row: -abs(row.figures.mean_diff or 0.0))[:MOST_ROWS]
-    drawn = [row for row in known if row in widest or row is known[0]]
+    widest = sorted(compared, key=lambda row: -abs(row.figures.mean_diff or 0.0))[:MOST_ROWS]
+    drawn = [row for row in compared if row in widest or row is compared[0]]
     labels = labels_of(row_name(row) for row in drawn)
     svg = draw(
         "differences",
@@ -163,52 +163,52 @@ def forest_of(rows: Sequence[ComparedRow], place: int) -> Figure | None:
         height=20 * len(drawn),
     )
     table = table_from(
-        f"Differences with their intervals: {known[0].pair_name}",
+        f"Differences with their intervals: {compared[0].pair_name}",
         {"Compared": row_name, "Beyond chance": outcome_word},
-        chosen(COMPARED, "B - A", "95% interval", "p adjusted"),
-        known,
-        [index for index, row in enumerate(known) if row.is_regression],
+        pick_columns(COMPARED, "B - A", "95% interval", "p adjusted"),
+        compared,
+        [index for index, row in enumerate(compared) if row.is_regression],
     )
     return Figure(
-        f"differences-{place}", "Differences with their 95% intervals", _forest_sentence(known, drawn), svg, table
+        f"differences-{number}", "Differences with their 95% intervals", _forest_sentence(compared, drawn), svg, table
     )
 
 
 def _mark(row: ComparedRow, label: str) -> Row:
-    found = row.figures
-    interval = difference_interval_words(found.diff_low, found.diff_high)
-    tip = f"{label}: {signed_words(found.mean_diff)}, 95% interval {interval}"
-    words = f"{outcome_word(row)} beyond chance" if row.outcome.is_beyond else "may be chance"
+    figures = row.figures
+    interval = difference_interval_words(figures.diff_low, figures.diff_high)
+    tip = f"{label}: {signed_words(figures.mean_diff)}, 95% interval {interval}"
+    sentence = f"{outcome_word(row)} beyond chance" if row.outcome.is_beyond else "may be chance"
     return {
         "name": label,
-        "difference": found.mean_diff,
-        "low": found.diff_low,
-        "high": found.diff_high,
-        "verdict": words,
-        "tip": f"{tip}; {words}",
+        "difference": figures.mean_diff,
+        "low": figures.diff_low,
+        "high": figures.diff_high,
+        "verdict": sentence,
+        "tip": f"{tip}; {sentence}",
     }
 
 
-def _forest_sentence(known: Sequence[ComparedRow], drawn: Sequence[ComparedRow]) -> str:
+def _forest_sentence(compared: Sequence[ComparedRow], drawn: Sequence[ComparedRow]) -> str:
     """Sentence with the largest fall and rise, and the number of differences beyond chance."""
-    criteria = [row for row in known if row.scope != OVERALL] or known
+    criteria = [row for row in compared if row.scope != OVERALL] or compared
     low, high = (choose(criteria, key=lambda row: row.figures.mean_diff or 0.0) for choose in (min, max))
-    words = [f"{low.name} fell most, by {_by(low)}"] if (low.figures.mean_diff or 0.0) < 0 else []
-    words += [f"{high.name} rose most, by {_by(high)}"] if (high.figures.mean_diff or 0.0) > 0 else []
-    beyond = sum(row.outcome.is_beyond for row in known)
-    more = len(known) - len(drawn)
+    extremes = [f"{low.name} fell most, by {_by(low)}"] if (low.figures.mean_diff or 0.0) < 0 else []
+    extremes += [f"{high.name} rose most, by {_by(high)}"] if (high.figures.mean_diff or 0.0) > 0 else []
+    beyond = sum(row.outcome.is_beyond for row in compared)
+    more = len(compared) - len(drawn)
     hidden = f" The table has {more:,} more, with smaller differences." if more else ""
-    found = " and ".join(words) or "No mean fell or rose"
+    change = " and ".join(extremes) or "No mean fell or rose"
     verb = "is" if beyond == 1 else "are"
-    return f"{found}; {beyond:,} of {counted(len(known), 'difference')} {verb} beyond chance.{hidden}"
+    return f"{change}; {beyond:,} of {counted(len(compared), 'difference')} {verb} beyond chance.{hidden}"
 
 
 def _by(row: ComparedRow) -> str:
-    found = row.figures
-    words = score_words(abs(found.mean_diff or 0.0))
-    if found.diff_low is None:
-        return words
-    return f"{words} (95% interval {difference_interval_words(found.diff_low, found.diff_high)})"
+    figures = row.figures
+    text = score_words(abs(figures.mean_diff or 0.0))
+    if figures.diff_low is None:
+        return text
+    return f"{text} (95% interval {difference_interval_words(figures.diff_low, figures.diff_high)})"
 
 
 _MEANS = ("A", "B", "B - A", "95% interval", "p adjusted")
@@ -255,24 +255,24 @@ def read_change(source: ReportSource) -> ChangeContents:
         return ChangeContents(None, source.comparison_fault, None, (), None)
     figures = _figures_by_pair(comparison)
     pairs = tuple(
-        _changed(pair.name, pair.rows, figures.get(_names_of(pair.rows), ()), place)
-        for place, pair in enumerate(comparison.models, start=1)
+        _changed(pair.name, pair.rows, figures.get(_names_of(pair.rows), ()), number)
+        for number, pair in enumerate(comparison.models, start=1)
     )
     more = len(pairs) - MOST_DRAWN
     undrawn = f"The last {counted(more, 'pair')} of models have no pictures." if more > 0 else None
     return ChangeContents(_sides_of(source, comparison), None, comparison.gate, pairs, undrawn)
 
 
-def _changed(name: str, rows: tuple[ComparedRow, ...], figures: tuple[Row, ...], place: int) -> ChangedPair:
+def _changed(name: str, rows: tuple[ComparedRow, ...], figures: tuple[Row, ...], number: int) -> ChangedPair:
     """Make the contents of a pair of models. place: number of the pair from 1, part of its pictures' ids."""
     ordered = worst_first(rows)
     worse, better = regression_sentence(rows), improvement_sentence(rows)
     unchanged = None if worse or better else unchanged_sentence(rows)
-    drawn = (forest_of(ordered, place), decomposition_of(rows, figures, place)) if place <= MOST_DRAWN else ()
+    drawn = (forest_of(ordered, number), decomposition_of(rows, figures, number)) if number <= MOST_DRAWN else ()
     cautions = tuple(caution_sentences(ordered))
-    shown = cautions if len(cautions) <= MOST_CAUTIONS else ()
+    shown_cautions = cautions if len(cautions) <= MOST_CAUTIONS else ()
     of_missing = (*left_out_sentences(rows), *imbalance_sentences(rows))
-    sentences = (*of_missing, *outcome_sentences(rows), *case_sentences(rows), *shown)
+    sentences = (*of_missing, *outcome_sentences(rows), *case_sentences(rows), *shown_cautions)
     flagged = [index for index, row in enumerate(ordered) if row.is_regression]
     return ChangedPair(
         name,
@@ -282,12 +282,12 @@ def _changed(name: str, rows: tuple[ComparedRow, ...], figures: tuple[Row, ...],
         table_from(
             f"{name}: regressions first",
             {"Compared": row_name, "Beyond chance": _outcome_words},
-            chosen(COMPARED, *_MEANS, *direction_words(rows), "Tied", "Pairs", "Detectable"),
+            pick_columns(COMPARED, *_MEANS, *direction_words(rows), "Tied", "Pairs", "Detectable"),
             ordered,
             flagged,
         ),
         tuple(sentence for sentence in sentences if sentence not in (unchanged or "")),
-        () if cautions == shown else cautions,
+        () if cautions == shown_cautions else cautions,
         tuple(figure for figure in drawn if figure is not None),
     )
 
@@ -310,11 +310,11 @@ def _sides_of(source: ReportSource, comparison: RunComparison) -> str:
 
 def _figures_by_pair(comparison: RunComparison) -> dict[tuple[str, str], tuple[Row, ...]]:
     """Rows of the mart by the names of models A and B."""
-    found: dict[tuple[str, str], list[Row]] = {}
+    rows_by_names: dict[tuple[str, str], list[Row]] = {}
     for row in comparison.figures:
         a = model_name({"model": row["baseline_model"], "checkpoint": row["baseline_checkpoint"]})
-        found.setdefault((a, model_name(row)), []).append(row)
-    return {names: tuple(rows) for names, rows in found.items()}
+        rows_by_names.setdefault((a, model_name(row)), []).append(row)
+    return {names: tuple(rows) for names, rows in rows_by_names.items()}
 
 
 def _names_of(rows: tuple[ComparedRow, ...]) -> tuple[str, str]:

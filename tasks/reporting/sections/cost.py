@@ -5,19 +5,25 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.text.tables import Table, table_of
+from gradebook.rubrics.text.wording import (
+    count_words,
+    counted,
+    price_words,
+    rate_words,
+    seconds_words,
+    total_price_words,
+)
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.ledger.spending import CostSum, Spending, sum_spending
 from gradebook.tasks.planning.estimates import FEWEST_QUESTIONS, sum_spread
+from gradebook.tasks.planning.plan import sum_costs
 from gradebook.tasks.published.run_tables import cost_table
-from gradebook.tasks.reporting.drawing.charts import distinct_labels, draw
-from gradebook.tasks.reporting.drawing.figures import Figure
-from gradebook.tasks.reporting.source.report_source import ReportSource
-from gradebook.tasks.system.number_format import count_words, known_words, price_words, rate_words, seconds_words
+from gradebook.tasks.reporting.charts import Figure, distinct_labels, draw
+from gradebook.tasks.reporting.report_source import ReportSource
 from gradebook.tasks.system.shell import shell_line
-from gradebook.tasks.workspace.timings import stage_words
+from gradebook.tasks.workspace.timings import stage_label
 
 MOST_BARS = 12
 BILLED, SAVED, SPENT = "billed", "saved by the ledger", "CPU time"
@@ -26,7 +32,7 @@ _NAMES = {"(own)": "criteria of rows", "(feedback)": "written feedback"}
 
 @dataclass(frozen=True, slots=True)
 class _Bar:
-    """One bar. parts: the amount of each part, None if unknown; words: the total as text."""
+    """Bar of a chart. parts: the amount of each part, None if unknown; words: the total as text."""
 
     name: str
     parts: tuple[float | None, ...]
@@ -39,17 +45,17 @@ class _Bar:
 
 def criterion_figure(rows: Sequence[Row], sums: Sequence[CostSum]) -> Figure | None:
     """Dollars by criterion if there are any, else CPU time by criterion; None if the run scored no criterion."""
-    if any(each.billed_usd or each.saved_usd for each in sums):
+    if any(cost.billed_usd or cost.saved_usd for cost in sums):
         return _dollars(sums)
     seconds = _seconds((_criterion_name(row), row["cpu_s"]) for row in rows if row["criterion_id"] is not None)
-    why = "no price is known" if any(each.billed_usd is None for each in sums) else "nothing was billed"
+    why = "no price is known" if any(cost.billed_usd is None for cost in sums) else "nothing was billed"
     replaced = f"; shown in place of dollars because {why}"
     return _times("cost-criteria", "CPU time by criterion", "Criterion", seconds, replaced)
 
 
 def stage_figure(rows: Sequence[Row]) -> Figure | None:
     """CPU time by stage; None if there was none."""
-    seconds = _seconds((stage_words(row["stage"]), row["cpu_s"]) for row in rows)
+    seconds = _seconds((stage_label(row["stage"]), row["cpu_s"]) for row in rows)
     return _times("cost-stages", "CPU time by stage", "Stage", seconds)
 
 
@@ -67,9 +73,9 @@ def _dollars(sums: Sequence[CostSum]) -> Figure:
         ("Billed", "Saved", "Judgments", "Replayed", "Tokens in", "Cached", "Tokens out"),
         map(_sum_cells, sums),
     )
-    reading = _most_expensive(bars, sum(map(_unknown_count, sums)))
+    sentence = _most_expensive(bars, sum(map(_unknown_count, sums)))
     svg = _drawn(_fitting(bars, price_words), (BILLED, SAVED), "dollars")
-    return Figure("cost-criteria", "Cost by criterion", reading, svg, table)
+    return Figure("cost-criteria", "Cost by criterion", sentence, svg, table)
 
 
 def _most_expensive(bars: Sequence[_Bar], unknown_count: int) -> str:
@@ -88,10 +94,10 @@ def _unknown_count(costs: CostSum) -> int:
 
 
 def _paid_bar(costs: CostSum) -> _Bar:
-    known = [usd for usd in (costs.billed_usd, costs.saved_usd) if usd is not None]
-    words = known_words(sum(known) if known else None, _unknown_count(costs))
+    amounts = [usd for usd in (costs.billed_usd, costs.saved_usd) if usd is not None]
+    text = total_price_words(sum(amounts) if amounts else None, _unknown_count(costs))
     name = costs.part or ""
-    return _Bar(_NAMES.get(name, name), (costs.billed_usd, costs.saved_usd), words)
+    return _Bar(_NAMES.get(name, name), (costs.billed_usd, costs.saved_usd), text)
 
 
 def _sum_cells(costs: CostSum) -> tuple[str, ...]:
@@ -99,16 +105,16 @@ def _sum_cells(costs: CostSum) -> tuple[str, ...]:
     tokens = (costs.prompt_tokens, costs.cached_tokens, costs.completion_tokens)
     return (
         _NAMES.get(costs.part or "", costs.part or ""),
-        known_words(costs.billed_usd, costs.unpriced_count + costs.uncounted_count),
-        known_words(costs.saved_usd, costs.unpriced_replayed_count),
+        total_price_words(costs.billed_usd, costs.unpriced_count + costs.uncounted_count),
+        total_price_words(costs.saved_usd, costs.unpriced_replayed_count),
         *(f"{count:,}" for count in (*counts, *tokens)),
     )
 
 
-def _seconds(found: Iterable[tuple[str, float]]) -> dict[str, float]:
+def _seconds(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
     """CPU seconds by name, largest first."""
     sums: dict[str, float] = {}
-    for name, cpu_s in found:
+    for name, cpu_s in pairs:
         sums[name] = sums.get(name, 0.0) + cpu_s
     return dict(sorted(sums.items(), key=lambda pair: (-pair[1], pair[0])))
 
@@ -118,23 +124,23 @@ def _times(name: str, title: str, heading: str, seconds: dict[str, float], why: 
     total_s = sum(seconds.values())
     if not total_s:
         return None
-    bars = [_Bar(each, (cpu_s,), seconds_words(cpu_s)) for each, cpu_s in seconds.items()]
+    bars = [_Bar(part_name, (cpu_s,), seconds_words(cpu_s)) for part_name, cpu_s in seconds.items()]
     first = bars[0]
     share = rate_words(first.amount / total_s)
-    reading = f"Most CPU time went to {first.name}: {first.words}, {share} of {seconds_words(total_s)}{why}."
+    sentence = f"Most CPU time went to {first.name}: {first.words}, {share} of {seconds_words(total_s)}{why}."
     shares = ((bar.name, f"{bar.amount:,.3f}", rate_words(bar.amount / total_s)) for bar in bars)
     table = table_of(title, (heading,), ("CPU, s", "Share"), shares)
     svg = _drawn(_fitting(bars, seconds_words), (SPENT,), "CPU seconds")
-    return Figure(name, title, reading, svg, table)
+    return Figure(name, title, sentence, svg, table)
 
 
-def _fitting(bars: Sequence[_Bar], words: Callable[[float], str]) -> list[_Bar]:
+def _fitting(bars: Sequence[_Bar], amount_words: Callable[[float], str]) -> list[_Bar]:
     """The first bars; those beyond `MOST_BARS` are combined into one."""
     if len(bars) <= MOST_BARS:
         return list(bars)
-    shown, others = bars[: MOST_BARS - 1], bars[MOST_BARS - 1 :]
+    single, others = bars[: MOST_BARS - 1], bars[MOST_BARS - 1 :]
     parts = tuple(sum(part or 0.0 for part in amounts) for amounts in zip(*(bar.parts for bar in others), strict=True))
-    return [*shown, _Bar(counted(len(others), "other"), parts, words(sum(parts)))]
+    return [*single, _Bar(counted(len(others), "other"), parts, amount_words(sum(parts)))]
 
 
 def _drawn(bars: Sequence[_Bar], parts: tuple[str, ...], unit: str) -> Markup:
@@ -169,7 +175,7 @@ order by version desc limit 1
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One criterion's part of a forecast; None if unknown."""
+    """Forecast of one criterion's cost; None if unknown."""
 
     open_usd: float | None
     new_usd: float | None
@@ -205,20 +211,20 @@ class Forecast:
         recorded = f"{counted(self.recorded_count, 'judgment')} from the ledger"
         if not self.open_count:
             return f"The same outputs again: no new judgment, $0; {recorded}."
-        asked = f"{counted(self.open_count, 'judgment')} without a usable reply, requested again"
+        open_words = f"{counted(self.open_count, 'judgment')} without a usable reply, requested again"
         price = "at an unknown price" if self.open_usd is None else f"about {price_words(self.open_usd)}"
-        return f"The same outputs again: {asked}, {price}; {recorded}."
+        return f"The same outputs again: {open_words}, {price}; {recorded}."
 
     @property
     def _new(self) -> str:
-        words = f"{counted(self.output_count, 'new output')}: about {counted(self.new_count, 'judgment')}"
+        sentence = f"{counted(self.output_count, 'new output')}: about {counted(self.new_count, 'judgment')}"
         if self.new_usd is None:
-            return f"{words}; the cost is unknown, because a price is unknown."
-        words += f", about {price_words(self.new_usd)}"
+            return f"{sentence}; the cost is unknown, because a price is unknown."
+        sentence += f", about {price_words(self.new_usd)}"
         if self.low_usd is None or self.high_usd is None:
-            return f"{words}; too few replies for a range."
+            return f"{sentence}; too few replies for a range."
         between = f"{price_words(self.low_usd)} and {price_words(self.high_usd)}"
-        return f"{words}; in 4 of 5 cases between {between}, for outputs like these."
+        return f"{sentence}; in 4 of 5 cases between {between}, for outputs like these."
 
 
 def read_forecast(source: ReportSource, spending: Spending) -> Forecast | None:
@@ -229,18 +235,20 @@ def read_forecast(source: ReportSource, spending: Spending) -> Forecast | None:
     """
     if not (spending.total.judgment_count or spending.total.replayed_count):
         return None
-    asked = {row["criterion_id"]: row for row in source.rows(query("reporting/wanted_questions"), run_id=source.run_id)}
+    wanted = {
+        row["criterion_id"]: row for row in source.rows(query("reporting/wanted_questions"), run_id=source.run_id)
+    }
     spreads = _spreads(source)
-    parts = [_part(costs, asked.get(costs.part or ""), spreads) for costs in spending.parts["criterion"]]
-    wanted_count, open_count = (sum(row[name] for row in asked.values()) for name in ("wanted_count", "open_count"))
+    parts = [_part(costs, wanted.get(costs.part or ""), spreads) for costs in spending.parts["criterion"]]
+    wanted_count, open_count = (sum(row[name] for row in wanted.values()) for name in ("wanted_count", "open_count"))
     return Forecast(
         wanted_count - open_count,
         open_count,
-        _added(part.open_usd for part in parts),
+        sum_costs(part.open_usd for part in parts),
         wanted_count,
-        _added(part.new_usd for part in parts),
-        _added(part.low_usd for part in parts),
-        _added(part.high_usd for part in parts),
+        sum_costs(part.new_usd for part in parts),
+        sum_costs(part.low_usd for part in parts),
+        sum_costs(part.high_usd for part in parts),
         source.summary.run["output_count"],
     )
 
@@ -256,46 +264,40 @@ def without_ledger(costs: CostSum) -> float | None:
 def _spreads(source: ReportSource) -> Mapping[str, Row]:
     """Variation of a question's price by criterion, from the newest run with enough questions."""
     run = source.summary.run
-    found = source.rows(_PRICED, run["rubric_id"], run["judge"], run["version"], FEWEST_QUESTIONS)
-    rows = source.rows(query("reporting/question_costs"), run_id=found[0]["run_id"]) if found else ()
+    priced_runs = source.rows(_PRICED, run["rubric_id"], run["judge"], run["version"], FEWEST_QUESTIONS)
+    rows = source.rows(query("reporting/question_costs"), run_id=priced_runs[0]["run_id"]) if priced_runs else ()
     return {row["criterion_id"]: row for row in rows if row["question_count"] >= FEWEST_QUESTIONS}
 
 
-def _part(costs: CostSum, asked: Row | None, spreads: Mapping[str, Row]) -> _Part:
+def _part(costs: CostSum, wanted: Row | None, spreads: Mapping[str, Row]) -> _Part:
     """Forecast of one criterion. asked: its row of wanted_questions; None for written feedback without verdicts."""
     usd = without_ledger(costs)
     if usd is None:
         return _Part(None, None, None, None)
     count = costs.judgment_count + costs.replayed_count
     open_usd = 0.0
-    if asked is not None and asked["wanted_count"]:
+    if wanted is not None and wanted["wanted_count"]:
         # Outputs with the same text share a judgment: paid for once, then taken from the ledger.
-        count = asked["wanted_count"]
-        usd *= min(1.0, count / max(asked["paid_count"] + costs.replayed_count, 1))
-        open_usd = usd * asked["open_count"] / count
-    known = spreads.get(costs.part or "")
-    if known is None:
+        count = wanted["wanted_count"]
+        usd *= min(1.0, count / max(wanted["paid_count"] + costs.replayed_count, 1))
+        open_usd = usd * wanted["open_count"] / count
+    variation = spreads.get(costs.part or "")
+    if variation is None:
         return _Part(open_usd, usd, None, None)
-    spread = sum_spread(usd, known["sd_usd"], count, known["question_count"])
+    spread = sum_spread(usd, variation["sd_usd"], count, variation["question_count"])
     return _Part(open_usd, usd, spread.low, spread.high)
-
-
-def _added(parts: Iterable[float | None]) -> float | None:
-    """Sum over criteria, as in a plan; None if one is unknown."""
-    known = list(parts)
-    return None if None in known else sum(part for part in known if part is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class CostContents:
     """Contents of the section. numbers: name and text of each headline figure; stages: costs of every stage.
 
-    reading: sentence about the costs. notes: what the sums leave out. forecast: None if no judgment was paid for.
+    sentence: about the costs. notes: what the sums leave out. forecast: None if no judgment was paid for.
     command: the command that estimates a judge's price instead; None if there is a forecast, or the run had no judge.
     """
 
     numbers: tuple[tuple[str, str], ...]
-    reading: str
+    sentence: str
     notes: tuple[str, ...]
     forecast: Forecast | None
     command: str | None
@@ -309,27 +311,27 @@ def read_cost(source: ReportSource) -> CostContents | None:
     if not rows:
         return None
     spending = sum_spending(source.connection, source.lake, source.run_id, parts=("criterion",))
-    found = (criterion_figure(rows, spending.parts["criterion"]), stage_figure(rows))
+    figures = (criterion_figure(rows, spending.parts["criterion"]), stage_figure(rows))
     forecast, run = read_forecast(source, spending), source.summary.run
-    words = ("gradebook", "cost", source.run_id, "--judge", "MODEL")
+    arguments = ("gradebook", "cost", source.run_id, "--judge", "MODEL")
     return CostContents(
         tuple(_numbers(run, rows, spending.total)),
-        _reading(run, rows, spending.total),
+        _sentence(run, rows, spending.total),
         tuple(f"{note[0].upper()}{note[1:]}." for note in spending.notes),
         forecast,
-        None if forecast or run["judge"] is None else shell_line((*words, *source.lake.words(is_passed_on=True))),
-        tuple(figure for figure in found if figure is not None),
-        cost_table(rows, stage_words),
+        None if forecast or run["judge"] is None else shell_line((*arguments, *source.lake.words(is_passed_on=True))),
+        tuple(figure for figure in figures if figure is not None),
+        cost_table(rows, stage_label),
     )
 
 
 def _numbers(run: Row, rows: tuple[Row, ...], total: CostSum) -> Iterator[tuple[str, str]]:
     unpriced_count = total.unpriced_count + total.uncounted_count
-    yield "Billed", known_words(total.billed_usd, unpriced_count)
+    yield "Billed", total_price_words(total.billed_usd, unpriced_count)
     if _is_asked(total):
         output_count = max(run["output_count"] or 0, 1)
         whole_usd = without_ledger(total)
-        yield "Saved by the ledger", known_words(total.saved_usd, total.unpriced_replayed_count)
+        yield "Saved by the ledger", total_price_words(total.saved_usd, total.unpriced_replayed_count)
         yield "Without the ledger", price_words(whole_usd)
         yield "Per output", price_words(None if unpriced_count else (total.billed_usd or 0.0) / output_count)
         yield "Judgments paid for", count_words(total.judgment_count)
@@ -345,7 +347,7 @@ def _is_asked(total: CostSum) -> bool:
     return bool(total.judgment_count or total.replayed_count)
 
 
-def _reading(run: Row, rows: tuple[Row, ...], total: CostSum) -> str:
+def _sentence(run: Row, rows: tuple[Row, ...], total: CostSum) -> str:
     """Sentence about the run's cost."""
     if _is_asked(total):
         return _paid_words(total)
@@ -357,17 +359,17 @@ def _reading(run: Row, rows: tuple[Row, ...], total: CostSum) -> str:
 
 
 def _paid_words(total: CostSum) -> str:
-    words = _billed_words(total)
+    sentence = _billed_words(total)
     if not total.replayed_count:
-        return f"{words}; the ledger had none of them before."
-    saved = known_words(total.saved_usd, total.unpriced_replayed_count)
+        return f"{sentence}; the ledger had none of them before."
+    saved = total_price_words(total.saved_usd, total.unpriced_replayed_count)
     more = "more " if total.judgment_count else ""
     replayed = counted(total.replayed_count, f"{more}judgment")
-    words += f"; {replayed} came from the ledger, which saved {saved}"
+    sentence += f"; {replayed} came from the ledger, which saved {saved}"
     whole_usd = without_ledger(total)
     if not whole_usd or not total.judgment_count:
-        return f"{words}."
-    return f"{words}: {rate_words((total.saved_usd or 0.0) / whole_usd)} of {price_words(whole_usd)}."
+        return f"{sentence}."
+    return f"{sentence}: {rate_words((total.saved_usd or 0.0) / whole_usd)} of {price_words(whole_usd)}."
 
 
 def _billed_words(total: CostSum) -> str:
@@ -376,4 +378,4 @@ def _billed_words(total: CostSum) -> str:
     judgments = counted(total.judgment_count, "judgment")
     if total.billed_usd is None:
         return f"{judgments} {'was' if total.judgment_count == 1 else 'were'} paid for, at an unknown price"
-    return f"{judgments} cost {known_words(total.billed_usd, total.unpriced_count + total.uncounted_count)}"
+    return f"{judgments} cost {total_price_words(total.billed_usd, total.unpriced_count + total.uncounted_count)}"

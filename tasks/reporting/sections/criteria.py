@@ -2,33 +2,31 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import combinations, groupby
 from math import cos, isnan, pi, sin
 from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradebook.rubrics.files.digest import rubric_from_body
-from gradebook.rubrics.model.arrays import Floats
-from gradebook.rubrics.model.counts import counted
+from gradebook.rubrics.files.versions import rubric_from_body
+from gradebook.rubrics.statistics.arrays import Floats
 from gradebook.rubrics.statistics.outcomes import Correlation, pearson, unique_shares
 from gradebook.rubrics.text.tables import Table, table_of
-from gradebook.tasks.lake.rows import Row, model_name
-from gradebook.tasks.lake.sql import query
-from gradebook.tasks.published.verdict import question_words
-from gradebook.tasks.reporting.drawing.charts import draw, labels_of, shortened
-from gradebook.tasks.reporting.drawing.figures import Figure, anchor_of
-from gradebook.tasks.reporting.sections.scores import weights_of
-from gradebook.tasks.reporting.source.criteria_tree import MeasuredCriterion, measured_criteria
-from gradebook.tasks.reporting.source.report_source import Group, ReportSource
-from gradebook.tasks.system.number_format import (
+from gradebook.rubrics.text.wording import (
+    counted,
     difference_interval_words,
     interval_words,
     rate_words,
     score_words,
     signed_words,
 )
+from gradebook.tasks.lake.rows import Row, model_name
+from gradebook.tasks.lake.sql import query
+from gradebook.tasks.published.verdict import question_words
+from gradebook.tasks.reporting.charts import Figure, anchor_of, draw, labels_of, shortened
+from gradebook.tasks.reporting.report_source import Group, MeasuredCriterion, ReportSource, measured_criteria
+from gradebook.tasks.reporting.sections.scores import weights_of
 
 OWN = "per-case criteria"
 NOWHERE = "without a category"
@@ -96,12 +94,14 @@ def contributions_map(
     means: mean of each model, as in run_scores; differs from the sum of contributions if scores are missing.
     """
     weighted = [criterion for criterion in criteria if criterion.weight is not None]
-    found = {(each.criterion_id, group): _contribution(each, group) for each in weighted for group in groups}
-    known = [abs(value) for value in found.values() if value is not None]
-    if not known:
+    contributions = {
+        (criterion.criterion_id, group): _contribution(criterion, group) for criterion in weighted for group in groups
+    }
+    sizes = [abs(value) for value in contributions.values() if value is not None]
+    if not sizes:
         return None
-    widest = max(known) or 1.0
-    sums = [_sum([found[each.criterion_id, group] for each in weighted]) for group in groups]
+    widest = max(sizes) or 1.0
+    sums = [_sum([contributions[criterion.criterion_id, group] for criterion in weighted]) for group in groups]
     rows = [("sum", tuple(score_words(value) for value in sums))]
     if any(None not in pair and abs((pair[0] or 0) - (pair[1] or 0)) > 5e-4 for pair in zip(sums, means, strict=True)):
         is_clipped = any(total is not None and not -5e-4 <= total <= 1 + 5e-4 for total in sums)
@@ -113,7 +113,9 @@ def contributions_map(
         has_weights=True,
         groups=_grouped(
             weighted,
-            lambda criterion: tuple(_part_cell(found[criterion.criterion_id, group], widest) for group in groups),
+            lambda criterion: tuple(
+                _part_cell(contributions[criterion.criterion_id, group], widest) for group in groups
+            ),
         ),
         sums=tuple(rows),
     )
@@ -130,8 +132,10 @@ def _grouped(
     """Group adjacent criteria of one category."""
     has_headings = any(criterion.path or criterion.is_own for criterion in criteria)
     return tuple(
-        HeatGroup(heading if has_headings else None, tuple(_heat_row(each, cells_of(each)) for each in found))
-        for heading, found in groupby(criteria, key=_heading)
+        HeatGroup(
+            heading if has_headings else None, tuple(_heat_row(criterion, cells_of(criterion)) for criterion in members)
+        )
+        for heading, members in groupby(criteria, key=_heading)
     )
 
 
@@ -160,8 +164,8 @@ def _part_cell(contribution: float | None, widest: float) -> HeatCell:
     if contribution is None:
         return HeatCell("–", None, is_loss=False)
     is_loss = contribution < 0
-    words = signed_words(contribution) if is_loss else score_words(contribution)
-    return HeatCell(words, _shade(abs(contribution) / widest), is_loss)
+    text = signed_words(contribution) if is_loss else score_words(contribution)
+    return HeatCell(text, _shade(abs(contribution) / widest), is_loss)
 
 
 def _contribution(criterion: MeasuredCriterion, group: Group) -> float | None:
@@ -170,8 +174,8 @@ def _contribution(criterion: MeasuredCriterion, group: Group) -> float | None:
 
 
 def _sum(parts: Sequence[float | None]) -> float | None:
-    known = [part for part in parts if part is not None]
-    return sum(known) if len(known) == len(parts) else None
+    values = [part for part in parts if part is not None]
+    return sum(values) if len(values) == len(parts) else None
 
 
 def _shade(value: float) -> str:
@@ -189,10 +193,12 @@ DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [10, 4], [1, 3], [12, 3,
 
 def radar_of(criteria: Sequence[MeasuredCriterion], groups: Sequence[Group], model_count: int) -> Figure | str:
     """Draw the radar of the rubric's criteria, or return the reason why there is none. groups: models to draw."""
-    axes = [criterion for criterion in criteria if not criterion.is_own]
+    scored = [criterion for criterion in criteria if any(criterion.mean_of(group) is not None for group in groups)]
+    axes = [criterion for criterion in scored or criteria if not criterion.is_own]
     if not FEWEST_AXES <= len(axes) <= MOST_AXES:
-        found = counted(len(axes), "criterion", "criteria")
-        return f"No radar chart: the rubric has {found}; a radar needs {FEWEST_AXES} to {MOST_AXES}."
+        axis_words = counted(len(axes), "criterion", "criteria")
+        axis_words += " with a score" if 0 < len(scored) < len(criteria) else ""
+        return f"No radar chart: the rubric has {axis_words}; a radar needs {FEWEST_AXES} to {MOST_AXES}."
     if model_count > len(groups):
         return f"No radar chart: the run has {model_count:,} models; a radar shows at most {len(groups)}."
     whole = [group for group in groups if all(axis.mean_of(group) is not None for axis in axes)]
@@ -204,7 +210,7 @@ def radar_of(criteria: Sequence[MeasuredCriterion], groups: Sequence[Group], mod
         "radar",
         {
             "rings": list(_rings(len(axes))),
-            "axes": [_axis(place, name, len(axes)) for place, name in enumerate(names)],
+            "axes": [_axis(index, name, len(axes)) for index, name in enumerate(names)],
             "corners": [corner for group in whole for corner in _corners(group, axes, names)],
         },
         models=[group.label for group in whole],
@@ -229,9 +235,9 @@ def _label(axis: MeasuredCriterion, label: str) -> str:
     return f"1 − {label}" if axis.is_penalty else label
 
 
-def _point(place: int, count: int, radius: float) -> tuple[float, float]:
+def _point(index: int, count: int, radius: float) -> tuple[float, float]:
     """Coordinates of a value on axis `place` of `count`, clockwise from the top."""
-    angle = 2 * pi * place / count
+    angle = 2 * pi * index / count
     return radius * sin(angle), radius * cos(angle)
 
 
@@ -242,33 +248,40 @@ def _rings(count: int) -> Iterator[Row]:
             yield {"radius": radius, "order": order, "x": x, "y": y}
 
 
-def _axis(place: int, name: str, count: int) -> Row:
-    x, y = _point(place, count, 1.0)
-    text_x, text_y = _point(place, count, LABELS_AT)
+def _axis(index: int, name: str, count: int) -> Row:
+    x, y = _point(index, count, 1.0)
+    text_x, text_y = _point(index, count, LABELS_AT)
     align = "center" if abs(x) < 0.1 else "left" if x > 0 else "right"
     baseline = "middle" if abs(y) < 0.5 else "line-bottom" if y > 0 else "line-top"
     lines = _in_two_lines(name)
     lift = (len(lines) - 1) * LINE_HEIGHT * {"middle": 0.5, "line-bottom": 1.0, "line-top": 0.0}[baseline]
-    named = {"text": lines, "lift": -lift, "align": align, "baseline": baseline, "text_x": text_x, "text_y": text_y}
-    return {"x": x, "y": y, "zero": 0.0, "tip": name, **named}
+    label_values = {
+        "text": lines,
+        "lift": -lift,
+        "align": align,
+        "baseline": baseline,
+        "text_x": text_x,
+        "text_y": text_y,
+    }
+    return {"x": x, "y": y, "zero": 0.0, "tip": name, **label_values}
 
 
 def _in_two_lines(name: str) -> list[str]:
     """Split a long label between words, near its middle."""
-    breaks = [place for place, letter in enumerate(name, start=1) if letter in " _-./:" and place < len(name)]
+    breaks = [position for position, letter in enumerate(name, start=1) if letter in " _-./:" and position < len(name)]
     if len(name) <= ONE_LINE or not breaks:
         return [name]
-    middle = min(breaks, key=lambda place: abs(place - len(name) / 2))
+    middle = min(breaks, key=lambda position: abs(position - len(name) / 2))
     return [name[:middle].rstrip(), name[middle:]]
 
 
 def _corners(group: Group, axes: Sequence[MeasuredCriterion], names: Sequence[str]) -> Iterator[Row]:
     """Corners of a model's polygon; the first is repeated at the end."""
     for order in range(len(axes) + 1):
-        place = order % len(axes)
-        merit = axes[place].merit_of(group)
-        x, y = _point(place, len(axes), merit or 0.0)
-        tip = f"{group.label}: {names[place]} {score_words(merit)}"
+        index = order % len(axes)
+        merit = axes[index].merit_of(group)
+        x, y = _point(index, len(axes), merit or 0.0)
+        tip = f"{group.label}: {names[index]} {score_words(merit)}"
         yield {"model": group.label, "order": order, "x": x, "y": y, "tip": tip}
 
 
@@ -288,6 +301,71 @@ def _radar_sentence(
     if len(whole) < drawn_count:
         sentence += f" Not drawn for lack of a score on some criterion: {counted(drawn_count - len(whole), 'model')}."
     return sentence
+
+
+def tradeoff_of(criteria: Sequence[MeasuredCriterion], groups: Sequence[Group]) -> Figure | None:
+    """Draw the means of two criteria against each other, with the models that no other one beats on both.
+
+    The two criteria are those on which models are most opposed: over all pairs of models of which each is better on
+    one of them, the sum of the smaller of both differences. None if no two criteria oppose any models.
+    """
+    axes = [axis for axis in criteria if not axis.is_own and any(axis.merit_of(group) is not None for group in groups)]
+    means = np.array(
+        [[np.nan if (merit := axis.merit_of(group)) is None else merit for group in groups] for axis in axes],
+        dtype=np.float64,
+    )
+    most, pair = 0.0, (0, 0)
+    for first, second in combinations(range(min(len(axes), MOST_CRITERIA)), 2):
+        sides = [np.subtract.outer(means[index], means[index]) for index in (first, second)]
+        opposed = np.where(sides[0] * sides[1] < 0, np.minimum(abs(sides[0]), abs(sides[1])), 0.0)
+        opposition = float(np.nansum(opposed))
+        if opposition > most + 1e-12:
+            most, pair = opposition, (first, second)
+    if not most:
+        return None
+    x, y = means[pair[0]], means[pair[1]]
+    scored = [index for index in range(len(groups)) if not np.isnan([x[index], y[index]]).any()]
+    frontier = [
+        index for index in scored if not any(_beats((x[other], y[other]), (x[index], y[index])) for other in scored)
+    ]
+    names = [_label(axes[index], shortened(axes[index].criterion_id)) for index in pair]
+    rows = [
+        {
+            "name": groups[index].label,
+            "x": float(x[index]),
+            "y": float(y[index]),
+            "tip": f"{groups[index].label}: {names[0]} {score_words(float(x[index]))}, "
+            f"{names[1]} {score_words(float(y[index]))}",
+        }
+        for index in scored
+    ]
+    svg = draw(
+        "tradeoff",
+        {
+            "rows": rows,
+            "frontier": [rows[scored.index(index)] for index in sorted(frontier, key=lambda index: x[index])],
+        },
+        names=[groups[index].label for index in scored],
+        colours=[groups[index].colour for index in scored],
+        x_title=names[0],
+        y_title=names[1],
+    )
+    title = "Trade-off between two criteria"
+    best = ", ".join(groups[index].name for index in sorted(frontier, key=lambda index: -x[index]))
+    sentence = (
+        f"Models are most opposed on {names[0]} and {names[1]}. On the line, no other model is as good on both and "
+        f"better on one: {best}. Means are drawn without their intervals."
+    )
+    cells = []
+    for index in scored:
+        means_words = score_words(float(x[index])), score_words(float(y[index]))
+        cells.append((groups[index].name, *means_words, "yes" if index in frontier else "no"))
+    return Figure("tradeoff", title, sentence, svg, table_of(title, ("Model",), (*names, "On the line"), cells))
+
+
+def _beats(first: tuple[float, float], second: tuple[float, float]) -> bool:
+    """Whether a model is at least as good on both criteria, and better on one."""
+    return first[0] >= second[0] and first[1] >= second[1] and first != second
 
 
 MOST_OUTPUTS = 5_000
@@ -311,49 +389,52 @@ def read_redundancy(source: ReportSource) -> Redundancy | None:
     The correlation is Pearson's of the scores less the model's mean, so that differences between models don't count.
     """
     body = source.rubric_body
-    names = [] if body is None else [each.id for each in rubric_from_body(body).criteria][:MOST_CRITERIA]
+    names = [] if body is None else [criterion.id for criterion in rubric_from_body(body).criteria][:MOST_CRITERIA]
     if len(names) < 2:
         return None
     limits = {"run_id": source.run_id, "criteria": names, "most_count": MOST_OUTPUTS}
     rows = source.rows(query("reporting/criterion_cells"), **limits)
-    outputs = {name: place for place, name in enumerate(dict.fromkeys(row["output_id"] for row in rows))}
+    outputs = {name: index for index, name in enumerate(dict.fromkeys(row["output_id"] for row in rows))}
     if len(outputs) < LEAST_OUTPUTS:
         return None
-    scores, columns = np.full((len(outputs), len(names)), np.nan), {name: place for place, name in enumerate(names)}
+    names = [name for name in names if any(row["criterion_id"] == name for row in rows)]
+    if len(names) < 2:
+        return None
+    scores, columns = np.full((len(outputs), len(names)), np.nan), {name: index for index, name in enumerate(names)}
     cases = np.zeros(len(outputs), dtype=np.int64)
     for row in rows:
-        place = outputs[row["output_id"]]
-        scores[place, columns[row["criterion_id"]]], cases[place] = row["deviation"], row["case_number"]
+        index = outputs[row["output_id"]]
+        scores[index, columns[row["criterion_id"]]], cases[index] = row["deviation"], row["case_number"]
     constant = [name for name, column in columns.items() if _is_constant(scores[:, column])]
     pairs = _pairs(scores, cases, [name for name in names if name not in constant], columns)
     whole = scores[~np.isnan(scores).any(axis=1)]
-    own = unique_shares(whole).tolist()
-    sentences = _sentences(names, constant, pairs, own, len(whole))
-    return Redundancy(tuple(sentences), tuple(_tables(names, pairs, own)))
+    own_shares = unique_shares(whole).tolist()
+    sentences = _sentences(names, constant, pairs, own_shares, len(whole))
+    return Redundancy(tuple(sentences), tuple(_tables(names, pairs, own_shares)))
 
 
 def _is_constant(scores: Floats) -> bool:
-    known = scores[~np.isnan(scores)]
-    return known.size > 0 and float(np.ptp(known)) <= 1e-9
+    present = scores[~np.isnan(scores)]
+    return present.size > 0 and float(np.ptp(present)) <= 1e-9
 
 
 def _pairs(
     scores: Floats, cases: NDArray[np.int64], names: Sequence[str], columns: dict[str, int]
 ) -> list[tuple[str, str, Correlation]]:
     """Most alike pairs first, with the interval of the first ones."""
-    found = []
-    for place, name in enumerate(names):
-        for other in names[place + 1 :]:
-            own, others = scores[:, columns[name]], scores[:, columns[other]]
-            known = ~np.isnan(own + others)
-            if known.sum() >= LEAST_OUTPUTS and not (_is_constant(own[known]) or _is_constant(others[known])):
-                found.append((abs(float(np.corrcoef(own[known], others[known])[0, 1])), name, other))
-    found.sort(key=lambda each: (-each[0], each[1], each[2]))
+    correlations = []
+    for position, name in enumerate(names):
+        for other in names[position + 1 :]:
+            first, second = scores[:, columns[name]], scores[:, columns[other]]
+            both = ~np.isnan(first + second)
+            if both.sum() >= LEAST_OUTPUTS and not (_is_constant(first[both]) or _is_constant(second[both])):
+                correlations.append((abs(float(np.corrcoef(first[both], second[both])[0, 1])), name, other))
+    correlations.sort(key=lambda entry: (-entry[0], entry[1], entry[2]))
     measured = []
-    for _, name, other in found[:MOST_PAIRS]:
-        own, others = scores[:, columns[name]], scores[:, columns[other]]
-        known = ~np.isnan(own + others)
-        measured.append((name, other, pearson(own[known], others[known], cases[known])))
+    for _, name, other in correlations[:MOST_PAIRS]:
+        first, second = scores[:, columns[name]], scores[:, columns[other]]
+        both = ~np.isnan(first + second)
+        measured.append((name, other, pearson(first[both], second[both], cases[both])))
     return measured
 
 
@@ -361,48 +442,56 @@ def _sentences(
     names: Sequence[str],
     constant: Sequence[str],
     pairs: Sequence[tuple[str, str, Correlation]],
-    own: Sequence[float],
+    own_shares: Sequence[float],
     whole_count: int,
 ) -> list[str]:
-    said = []
+    sentences = []
     if constant:
         verb = "never varies" if len(constant) == 1 else "never vary"
-        said.append(f"{', '.join(constant)} {verb} within a model: the scores tell no two of its outputs apart by it.")
-    alike = [(name, other, found) for name, other, found in pairs if found.value >= ALIKE]
-    if alike:
-        named = "; ".join(f"{name} and {other} ({signed_words(found.value)})" for name, other, found in alike[:3])
-        said.append(f"Much the same is asked by {named}: one of them may do, or one judge's view colours both.")
-    elif pairs:
-        name, other, found = pairs[0]
-        said.append(
-            f"No two criteria say the same: the most alike are {name} and {other} ({signed_words(found.value)})."
+        sentences.append(
+            f"{', '.join(constant)} {verb} within a model: the scores tell no two of its outputs apart by it."
         )
-    known = [(share, name) for share, name in zip(own, names, strict=True) if not isnan(share)]
-    if known and min(known)[0] < 1 - ALIKE**2:
-        share, name = min(known)
-        said.append(f"{name} adds least: {rate_words(share)} of its variance is not in the other criteria.")
-    if said:
-        said.append(f"Over {counted(whole_count, 'output')} with all scores, less each model's mean.")
-    return said
+    alike = [(name, other, correlation) for name, other, correlation in pairs if correlation.value >= ALIKE]
+    if alike:
+        pair_words = "; ".join(f"{name} and {other} ({signed_words(found.value)})" for name, other, found in alike[:3])
+        sentences.append(
+            f"Much the same is asked by {pair_words}: one of them may do, or one judge's view colours both."
+        )
+    elif pairs:
+        name, other, correlation = pairs[0]
+        sentences.append(
+            f"No two criteria say the same: the most alike are {name} and {other} ({signed_words(correlation.value)})."
+        )
+    shares = [(share, name) for share, name in zip(own_shares, names, strict=True) if not isnan(share)]
+    if shares and min(shares)[0] < 1 - ALIKE**2:
+        share, name = min(shares)
+        sentences.append(f"{name} adds least: {rate_words(share)} of its variance is not in the other criteria.")
+    if sentences:
+        sentences.append(f"Over {counted(whole_count, 'output')} with all scores, less each model's mean.")
+    return sentences
 
 
-def _tables(names: Sequence[str], pairs: Sequence[tuple[str, str, Correlation]], own: Sequence[float]) -> list[Table]:
+def _tables(
+    names: Sequence[str], pairs: Sequence[tuple[str, str, Correlation]], own_shares: Sequence[float]
+) -> list[Table]:
     cells = [
-        (name, other, signed_words(found.value), difference_interval_words(*_ends(found)))
-        for name, other, found in pairs
+        (name, other, signed_words(correlation.value), difference_interval_words(*_ends(correlation)))
+        for name, other, correlation in pairs
     ]
-    parts = [(name, rate_words(None if isnan(share) else share)) for name, share in zip(names, own, strict=True)]
+    share_cells = [
+        (name, rate_words(None if isnan(share) else share)) for name, share in zip(names, own_shares, strict=True)
+    ]
     tables = []
     if cells:
         tables.append(
             table_of("Most alike criteria", ("Criterion", "Criterion"), ("Correlation", "95% interval"), cells)
         )
-    tables.append(table_of("Variance of its own", ("Criterion",), ("Variance not in the others",), parts))
+    tables.append(table_of("Variance of its own", ("Criterion",), ("Variance not in the others",), share_cells))
     return tables
 
 
-def _ends(found: Correlation) -> tuple[float | None, float | None]:
-    return (found.interval.low, found.interval.high) if found.interval.is_known else (None, None)
+def _ends(correlation: Correlation) -> tuple[float | None, float | None]:
+    return (correlation.interval.low, correlation.interval.high) if correlation.interval.is_known else (None, None)
 
 
 MOST_SPOTS = 20
@@ -433,7 +522,7 @@ class WeakSpot:
 class WeakSpots:
     """Weak spots with the largest possible gains, perhaps none, and sentences about the search."""
 
-    reading: str
+    sentence: str
     headings: tuple[str, ...]
     spots: tuple[WeakSpot, ...]
 
@@ -447,8 +536,8 @@ def read_weak_spots(source: ReportSource) -> WeakSpots | None:
     headings = ("Outputs", "Mean", "Interval", "Elsewhere", "Difference", "Estimate", "Possible gain")
     ids = [output_id for row in rows for output_id in row["example_ids"] or ()]
     cases = {row["output_id"]: row["case_id"] for row in source.rows(_CASES, source.run_id, ids)}
-    reading = _weak_spot_sentence(rows[0] if rows else None, counts["spot_count"], counts["searched_count"])
-    return WeakSpots(reading, headings, tuple(_spot(row, cases) for row in rows))
+    sentence = _weak_spot_sentence(rows[0] if rows else None, counts["spot_count"], counts["searched_count"])
+    return WeakSpots(sentence, headings, tuple(_spot(row, cases) for row in rows))
 
 
 def _spot(row: Row, cases: Mapping[str, str]) -> WeakSpot:
@@ -505,7 +594,7 @@ class CriteriaContents:
     means: HeatMap
     contributions: HeatMap | None
     no_sum: str | None
-    reading: str
+    sentence: str
     undrawn: tuple[str, ...]
     figures: tuple[Figure, ...]
     no_radar: str | None
@@ -523,12 +612,12 @@ def read_criteria(source: ReportSource) -> CriteriaContents | None:
     means = {(row["model"], row["checkpoint"]): row["mean"] for row in source.summary.scores}
     contributions = contributions_map(criteria, groups, [means[group.model, group.checkpoint] for group in groups])
     radar = radar_of(criteria, groups, len(source.groups))
-    drawn = (None if isinstance(radar, str) else radar, weights_of(criteria))
+    drawn = (None if isinstance(radar, str) else radar, weights_of(criteria), tradeoff_of(criteria, groups))
     return CriteriaContents(
         means_map(criteria, groups),
         contributions,
         None if contributions else _no_sum(criteria),
-        criteria_reading(criteria, groups),
+        criteria_sentence(criteria, groups),
         tuple(_undrawn(source, criteria)),
         tuple(figure for figure in drawn if figure is not None),
         radar if isinstance(radar, str) else None,
@@ -538,21 +627,25 @@ def read_criteria(source: ReportSource) -> CriteriaContents | None:
     )
 
 
-def criteria_reading(criteria: Sequence[MeasuredCriterion], groups: Sequence[Group]) -> str:
+def criteria_sentence(criteria: Sequence[MeasuredCriterion], groups: Sequence[Group]) -> str:
     """Sentences with the strongest and the weakest criterion, and the criterion on which models differ most."""
-    found = [(merits, each) for each in criteria if (merits := _merits(each, groups))]
-    if not found:
+    scored = [(merits, criterion) for criterion in criteria if (merits := _merits(criterion, groups))]
+    if not scored:
         return "No criterion has a score."
-    averages = [(sum(merits.values()) / len(merits), each) for merits, each in found]
+    averages = [(sum(merits.values()) / len(merits), criterion) for merits, criterion in scored]
     (low, weakest), (high, strongest) = (choose(averages, key=lambda entry: entry[0]) for choose in (min, max))
     over = f", over {len(groups)} models" if len(groups) > 1 else ""
-    if high - low < 5e-4 and len(found) == len(criteria) > 1 and not any(each.is_penalty for each in criteria):
+    if (
+        high - low < 5e-4
+        and len(scored) == len(criteria) > 1
+        and not any(criterion.is_penalty for criterion in criteria)
+    ):
         sentence = f"Each criterion has a mean of {score_words(high)}{over}."
-    elif len(found) == 1:
+    elif len(scored) == 1:
         sentence = f"The only criterion with a score is {_with_mean(strongest, high)}{over}."
     else:
         sentence = f"The best mean is {_with_mean(strongest, high)}, the worst {_with_mean(weakest, low)}{over}."
-    spans = [(max(merits.values()) - min(merits.values()), merits, each) for merits, each in found]
+    spans = [(max(merits.values()) - min(merits.values()), merits, criterion) for merits, criterion in scored]
     span, merits, widest = max(spans, key=lambda entry: entry[0])
     if span < 5e-4:
         return sentence
@@ -585,16 +678,18 @@ def _no_sum(criteria: Sequence[MeasuredCriterion]) -> str:
 
 def _undrawn(source: ReportSource, criteria: Sequence[MeasuredCriterion]) -> list[str]:
     """Sentences about models and criteria that the maps leave out."""
-    words = []
+    sentences = []
     drawn_count, count = len(source.drawn_groups), len(source.groups)
     if drawn_count < count:
-        words.append(f"The map shows the {drawn_count} of {count:,} models with the highest means; the table has all.")
-    shown = sum(criterion.is_own for criterion in criteria)
-    (found,) = source.rows(_OWN_COUNT, source.run_id)
-    if shown < found["own_count"]:
-        own = counted(found["own_count"], "per-case criterion", "per-case criteria")
-        words.append(f"Input rows define {own}; the map shows the {shown} that most outputs have.")
-    return words
+        sentences.append(
+            f"The map shows the {drawn_count} of {count:,} models with the highest means; the table has all."
+        )
+    shown_count = sum(criterion.is_own for criterion in criteria)
+    (counts,) = source.rows(_OWN_COUNT, source.run_id)
+    if shown_count < counts["own_count"]:
+        own_criteria = counted(counts["own_count"], "per-case criterion", "per-case criteria")
+        sentences.append(f"Input rows define {own_criteria}; the map shows the {shown_count} that most outputs have.")
+    return sentences
 
 
 def _table(criteria: Sequence[MeasuredCriterion], groups: Sequence[Group]) -> Table:

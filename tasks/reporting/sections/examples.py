@@ -11,24 +11,25 @@ from typing import Any
 import duckdb
 from markupsafe import escape
 
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.rubric import OVERALL
+from gradebook.rubrics.statistics.release import TOLERANCE
 from gradebook.rubrics.statistics.rules import CRITERION
+from gradebook.rubrics.text.wording import counted, price_words
 from gradebook.tasks.comparing.run_comparison import RunComparison
 from gradebook.tasks.datasets.media import MediaFiles
 from gradebook.tasks.lake.rows import Row, make_table
 from gradebook.tasks.lake.schema import narrowed_to_outputs
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.published.requirements import TOLERANCE
-from gradebook.tasks.reporting.drawing.figures import anchor_of
-from gradebook.tasks.reporting.drawing.marking import Segment, segments_of, visible
+from gradebook.tasks.reporting.charts import anchor_of
+from gradebook.tasks.reporting.rendering import Segment, segments_of, visible
+from gradebook.tasks.reporting.report_source import Group, ReportSource
 from gradebook.tasks.reporting.sections.answers import (
     JUDGED_BYTES,
     MOST_VOICES,
     Answer,
     Judged,
     Picture,
-    PicturesLeft,
+    PictureBudget,
     ReadOutput,
     Turn,
     answer_of,
@@ -37,9 +38,7 @@ from gradebook.tasks.reporting.sections.answers import (
     judged_rows,
     turns_of,
 )
-from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 from gradebook.tasks.rubric_store.questions import add_questions_of_run
-from gradebook.tasks.system.number_format import price_words
 
 MOST_CARDS = 20  # from each end of a trajectory
 MOST_CARD_TEXT = 800  # characters shown of an input, an output or an error
@@ -61,7 +60,7 @@ class CardMark:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One step. title: its name; about: agent, time, tokens and cost; left_out: steps that this card replaces.
+    """Card of a step. title: its name; about: agent, time, tokens and cost; left_out: steps that this card replaces.
 
     marks: by judges and people, at most `MOST_MARKS`; mark_count: of all; is_disputed: whether labels differ.
     """
@@ -70,8 +69,8 @@ class Card:
     kind: str
     title: str = ""
     about: str = ""
-    given: tuple[Segment, ...] = ()
-    made: tuple[Segment, ...] = ()
+    input: tuple[Segment, ...] = ()
+    output: tuple[Segment, ...] = ()
     error: tuple[Segment, ...] = ()
     left_out: int = 0
     marks: tuple[CardMark, ...] = ()
@@ -81,7 +80,7 @@ class Card:
     @property
     def segments(self) -> tuple[Segment, ...]:
         """All texts of the card."""
-        return (*self.given, *self.made, *self.error)
+        return (*self.input, *self.output, *self.error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +114,8 @@ def step_cards(rows: Sequence[Row], evidence: Iterable[tuple[str, str]], marks: 
             missing = row["step_index"] - len(cards)
             cards.append(Card(row["step_index"] - 1, "", left_out=missing))
         of_step = by_step.get(row["step_index"], ())
-        shown = tuple(_mark(mark, has_criteria=has_criteria) for mark in of_step[:MOST_MARKS])
-        card = replace(_card(row, marked), marks=shown, mark_count=len(of_step), is_disputed=_is_disputed(of_step))
+        card_marks = tuple(_mark(mark, has_criteria=has_criteria) for mark in of_step[:MOST_MARKS])
+        card = replace(_card(row, marked), marks=card_marks, mark_count=len(of_step), is_disputed=_is_disputed(of_step))
         cards.append(card)
     return StepCards(tuple(cards), rows[0]["step_count"], rows[0]["error_count"])
 
@@ -138,8 +137,8 @@ def _card(row: Row, evidence: Sequence[tuple[str, str]]) -> Card:
 
 def _is_disputed(marks: Sequence[Row]) -> bool:
     """Whether judges or people gave a step different labels on a criterion."""
-    said = {(mark["criterion_id"], mark["label"]) for mark in marks if mark["score"] is not None}
-    return len(said) > len({criterion_id for criterion_id, _ in said})
+    labels = {(mark["criterion_id"], mark["label"]) for mark in marks if mark["score"] is not None}
+    return len(labels) > len({criterion_id for criterion_id, _ in labels})
 
 
 def _mark(row: Row, *, has_criteria: bool) -> CardMark:
@@ -151,9 +150,9 @@ def _mark(row: Row, *, has_criteria: bool) -> CardMark:
     if has_criteria:
         who = f"{visible(row['criterion_id'])}, {who}"
     error = " / ".join(word for word in (row["error_type"], row["error_subtype"]) if word)
-    named = ", ".join(visible(word[:MOST_NAME]) for word in (error, row["severity"]) if word)
+    error_words = ", ".join(visible(word[:MOST_NAME]) for word in (error, row["severity"]) if word)
     why = row["why"] or ""
-    return CardMark(tone, visible(row["label"][:MOST_NAME]), named, who, visible(_clipped(why)))
+    return CardMark(tone, visible(row["label"][:MOST_NAME]), error_words, who, visible(_clipped(why)))
 
 
 def _clipped(text: str) -> str:
@@ -161,13 +160,13 @@ def _clipped(text: str) -> str:
 
 
 def _about(row: dict[str, Any]) -> str:
-    parts = [
+    facts = [
         visible((row["agent"] or "")[:MOST_NAME]),
         "" if row["latency_ms"] is None else f"{row['latency_ms'] / 1000:,.1f} s",
         "" if row["tokens"] is None else counted(row["tokens"], "token"),
         "" if row["cost_usd"] is None else price_words(row["cost_usd"]),
     ]
-    return " · ".join(part for part in parts if part)
+    return " · ".join(part for part in facts if part)
 
 
 MOST_OF_A_KIND = 10
@@ -203,8 +202,8 @@ def pick_outputs(source: ReportSource) -> tuple[Pick, ...]:
     """Pick the outputs to show: the first of each kind, then the second of each kind, ..."""
     with _pair_tables(source):
         rows = _read_picks(source)
-        places = _first_places(rows)
-        chosen = sorted(places, key=lambda output_id: (*places[output_id], output_id))[:MOST_EXAMPLES]
+        first_places = _first_places(rows)
+        chosen = sorted(first_places, key=lambda output_id: (*first_places[output_id], output_id))[:MOST_EXAMPLES]
         partners = _read_partners(source, chosen)
     kinds: dict[str, list[str]] = {}
     for row in sorted(rows, key=lambda row: KINDS.index(row["kind"])):
@@ -246,12 +245,12 @@ def _sides(comparison: RunComparison | None) -> list[Row]:
 
 
 def _read_picks(source: ReportSource) -> list[Row]:
-    """One row per output and kind, without changes if the rubrics differ: their scores are not comparable."""
+    """Rows per output and kind, without changes if the rubrics differ: their scores are not comparable."""
     rows = list(source.rows(query("reporting/example_picks"), run_id=source.run_id, most_count=MOST_OF_A_KIND))
     if source.comparison is not None and source.comparison.banner:
         rows = [row for row in rows if row["kind"] not in {"fell", "rose"}]
-    found = {row["kind"] for row in rows}
-    if not found & {"fell", "rose", "disputed"}:
+    kinds = {row["kind"] for row in rows}
+    if not kinds & {"fell", "rose", "disputed"}:
         rows += source.rows(query("reporting/example_gaps"), run_id=source.run_id, most_count=MOST_OF_A_KIND)
     return rows or list(source.rows(_SAMPLES, source.run_id, MOST_OF_A_KIND))
 
@@ -268,8 +267,8 @@ def _first_places(rows: Sequence[Row]) -> dict[str, tuple[int, int]]:
 def _read_partners(source: ReportSource, chosen: Sequence[str]) -> Mapping[str, Partner]:
     """Partner by output: from the other side of the comparison, else another model's answer to the same case."""
     comparison = source.comparison
-    found = source.rows(query("reporting/example_partners"), run_id=source.run_id, output_ids=list(chosen))
-    partners = {row["output_id"]: Partner(row["partner_id"], source.run_id, None) for row in found}
+    partner_rows = source.rows(query("reporting/example_partners"), run_id=source.run_id, output_ids=list(chosen))
+    partners = {row["output_id"]: Partner(row["partner_id"], source.run_id, None) for row in partner_rows}
     if comparison is None:
         return partners
     pairs = source.rows("from example_pairs where list_contains($1, output_id) order by is_b", list(chosen))
@@ -360,11 +359,11 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class ExampleContents:
-    """Examples in the order of the page. kinds: key, label and count; reading: sentence with the counts."""
+    """Examples in the order of the page. kinds: key, label and count; sentence: states the counts."""
 
     examples: tuple[Example, ...]
     kinds: tuple[tuple[str, str, int], ...]
-    reading: str
+    sentence: str
 
 
 def read_examples(source: ReportSource) -> ExampleContents | None:
@@ -372,7 +371,7 @@ def read_examples(source: ReportSource) -> ExampleContents | None:
     picks = pick_outputs(source)
     outputs = _read_outputs(source, picks)
     labels = _LABELS | (_WITHIN if is_within_run(source.comparison, source.run_id) else {})
-    examples = list(_within_budget(map(partial(_example, source, outputs, labels, PicturesLeft()), picks)))
+    examples = list(_within_budget(map(partial(_example, source, outputs, labels, PictureBudget()), picks)))
     if not examples:
         return None
     keys = list(labels)
@@ -399,10 +398,10 @@ def _counts_sentence(
 ) -> str:
     """Sentence with the count of each kind; an output of several kinds is shown once."""
     of_kinds = ", ".join(f"{count} {label.lower()}" for _, label, count in kinds)
-    words = f"{len(examples)} of {counted(source.summary.run['output_count'] or 0, 'output')}: {of_kinds}."
+    sentence = f"{len(examples)} of {counted(source.summary.run['output_count'] or 0, 'output')}: {of_kinds}."
     if len(examples) < pick_count:
-        words += f" {pick_count - len(examples):,} more would make this page too large."
-    return words
+        sentence += f" {pick_count - len(examples):,} more would make this page too large."
+    return sentence
 
 
 def _read_outputs(source: ReportSource, picks: Sequence[Pick]) -> Mapping[tuple[str, str], ReadOutput]:
@@ -435,7 +434,7 @@ def _of_steps(source: ReportSource, select: str, **values: Any) -> dict[str, tup
         rows = source.rows(select, **values, **limits)
     except (duckdb.BinderException, duckdb.CatalogException):
         return {}
-    return {output_id: tuple(found) for output_id, found in groupby(rows, key=itemgetter("output_id"))}
+    return {output_id: tuple(output_rows) for output_id, output_rows in groupby(rows, key=itemgetter("output_id"))}
 
 
 def _read_run_outputs(source: ReportSource, run_id: str, output_ids: list[str]) -> Iterator[ReadOutput]:
@@ -444,31 +443,31 @@ def _read_run_outputs(source: ReportSource, run_id: str, output_ids: list[str]) 
     with narrowed_to_outputs(source.connection, run_id, output_ids):
         rows = source.rows(query("reporting/example_outputs"), run_id=run_id, most_characters=MOST_READ)
         verdicts = source.rows(query("reporting/example_verdicts"), run_id=run_id)
-        spoken = source.rows(query("reporting/example_voices"), run_id=run_id, output_ids=output_ids)
+        voice_rows = source.rows(query("reporting/example_voices"), run_id=run_id, output_ids=output_ids)
         steps = _of_steps(source, query("reporting/example_steps"), output_ids=output_ids)
-        given = query("reporting/example_step_marks")
-        marks = _of_steps(source, given, output_ids=output_ids, run_id=run_id) if steps else {}
-    voices = {(row["output_id"], row["criterion_id"]): tuple(row["voices"]) for row in spoken}
-    for place, claims in _claims_of(source, run_id, output_ids).items():
-        voices[place] = (*claims, *voices.get(place, ()))
+        select = query("reporting/example_step_marks")
+        marks = _of_steps(source, select, output_ids=output_ids, run_id=run_id) if steps else {}
+    voices = {(row["output_id"], row["criterion_id"]): tuple(row["voices"]) for row in voice_rows}
+    for key, claims in _claims_of(source, run_id, output_ids).items():
+        voices[key] = (*claims, *voices.get(key, ()))
     by_output: dict[str, list[Row]] = {}
     for row in verdicts:
-        said = {"voices": voices.get((row["output_id"], row["criterion_id"]), ())}
-        by_output.setdefault(row["output_id"], []).append(row | said)
+        extended = {"voices": voices.get((row["output_id"], row["criterion_id"]), ())}
+        by_output.setdefault(row["output_id"], []).append(row | extended)
     for row in rows:
         judged = by_output.get(row["output_id"], [])
-        is_criterion = any(each["criterion_id"] == OVERALL for each in judged)
+        is_criterion = any(verdict["criterion_id"] == OVERALL for verdict in judged)
         overall = () if is_criterion else voices.get((row["output_id"], OVERALL), ())
-        said = row | {"overall": tuple(map(cut, overall[:MOST_VOICES]))}
+        extended = row | {"overall": tuple(map(cut, overall[:MOST_VOICES]))}
         name = row["output_id"]
-        yield ReadOutput.of(said, tuple(judged), media, steps.get(name, ()), marks.get(name, ()))
+        yield ReadOutput.of(extended, tuple(judged), media, steps.get(name, ()), marks.get(name, ()))
 
 
 def _example(
     source: ReportSource,
     outputs: Mapping[tuple[str, str], ReadOutput],
     labels: Mapping[str, str],
-    room: PicturesLeft,
+    room: PictureBudget,
     pick: Pick,
 ) -> Example:
     output = outputs[source.run_id, pick.output_id]

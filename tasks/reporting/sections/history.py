@@ -1,18 +1,177 @@
-"""Section "Over time": scores of earlier runs, by model and criterion."""
+"""Section "Over time": scores of this and earlier runs, by model and criterion, with the changes between two points."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from markupsafe import Markup
 
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.text.tables import Table, table_of
+from gradebook.rubrics.text.wording import counted, difference_interval_words, interval_words, score_words, signed_words
 from gradebook.tasks.lake.rows import Row, model_name
-from gradebook.tasks.reporting.drawing.charts import Colour, distinct_labels, draw, labels_of, shortened
-from gradebook.tasks.reporting.drawing.figures import Figure
-from gradebook.tasks.reporting.source.dates import Key, Point, Points, read_criterion_means, read_points, stretch
-from gradebook.tasks.reporting.source.report_source import MOST_DRAWN, ReportSource
-from gradebook.tasks.system.number_format import interval_words, score_words, signed_words
+from gradebook.tasks.lake.sql import query
+from gradebook.tasks.reporting.charts import Colour, Figure, distinct_labels, draw, labels_of, shortened
+from gradebook.tasks.reporting.report_source import MOST_DRAWN, ReportSource
+
+MOST_RUNS = 30
+
+Key = tuple[str, str, str | None]  # run, model, checkpoint
+
+# By case, as comparisons pair outputs: the files of two checkpoints are never the same bytes.
+_CASES = """
+select run_id, model, checkpoint, bit_xor(distinct hash(case_id)) as cases
+from output_scores where list_contains(?, run_id) group by all
+"""
+_LINKS = """
+select * from rubric_links where rubric_id = ? and scope = 'overall' and (judge is null or judge = ?) order by made_at
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Mean of a model in a run. place: the run's place on the axis, from 1; low, high: 95% interval of the mean.
+
+    before: key of the previous point, None if there is none on the page. changes: differences in rubric, judge or cases
+    from the previous point, as text; the two means are comparable if it is empty. stopped_at: cases of a stopped run.
+    """
+
+    run_id: str
+    model: str
+    checkpoint: str | None
+    finished_at: datetime | None
+    rubric_version: str
+    judge: str | None
+    judge_epoch: int | None
+    stopped_at: int | None
+    n: int
+    mean: float | None
+    low: float | None
+    high: float | None
+    place: int
+    before: Key | None = None
+    linked_mean: float | None = None  # the previous mean as this rubric version would give it, by `gradebook link`
+    changes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> Key:
+        return self.run_id, self.model, self.checkpoint
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether it is comparable with the previous point."""
+        return self.before is not None and not self.changes
+
+
+Points = Mapping[Key, Point]  # oldest first
+
+
+def read_points(source: ReportSource) -> Points:
+    """Read the last points of the run's models, up to this run; points of one run are in the order of their steps."""
+    run, models = source.summary.run, sorted({group.model for group in source.groups})
+    of_rubric = {"rubric_id": run["rubric_id"], "version": run["version"]}
+    rows = source.rows(query("reporting/history"), **of_rubric, models=models, most_runs=MOST_RUNS)
+    cases = {_key(row): row["cases"] for row in source.rows(_CASES, sorted({row["run_id"] for row in rows}))}
+    links = {
+        (row["old_version"], row["new_version"]): row for row in source.rows(_LINKS, run["rubric_id"], run["judge"])
+    }
+    numbers, points = _axis_numbers(rows), dict[Key, Point]()
+    followed: dict[tuple[str, str], Key] = {}  # latest checkpoint so far, by run and model
+    for row in rows:
+        point = _point(row, numbers[_key(row)])
+        earlier, sibling = _previous(row), followed.get((point.run_id, point.model))
+        if earlier is not None and earlier[2] == point.checkpoint and earlier in points:
+            before: Key | None = earlier
+        else:
+            before = sibling or (earlier if earlier in points else None)
+            followed[point.run_id, point.model] = point.key
+        if before is not None:
+            is_same_text = before[0] == point.run_id or bool(row["is_same_rubric"])
+            changes = _changes(points[before], point, is_same_text, cases.get(before) == cases.get(point.key))
+            point = _linked(replace(point, before=before, changes=changes), points[before], links)
+        points[point.key] = point
+    return points
+
+
+def _key(row: Row) -> Key:
+    return row["run_id"], row["model"], row["checkpoint"]
+
+
+def _previous(row: Row) -> Key | None:
+    earlier = row["previous_run_id"]
+    return None if earlier is None else (earlier, row["model"], row["previous_checkpoint"])
+
+
+def _axis_numbers(rows: Iterable[Row]) -> dict[Key, int]:
+    """Place of each point on the axis: models of a run share places, its checkpoints follow each other."""
+    ranks: dict[tuple[str, str], int] = {}
+    slots: dict[Key, tuple[int, int]] = {}
+    for row in rows:
+        rank = ranks[row["run_id"], row["model"]] = ranks.get((row["run_id"], row["model"]), 0) + 1
+        slots[_key(row)] = (row["version"], rank)
+    numbers = {slot: number for number, slot in enumerate(sorted(set(slots.values())), 1)}
+    return {key: numbers[slot] for key, slot in slots.items()}
+
+
+def _point(row: Row, place: int) -> Point:
+    return Point(
+        row["run_id"],
+        row["model"],
+        row["checkpoint"],
+        row["finished_at"],
+        row["rubric_version"],
+        row["judge"],
+        row["judge_epoch"],
+        row["stopped_at"],
+        row["n"],
+        row["mean"],
+        row["ci_low"],
+        row["ci_high"],
+        place,
+    )
+
+
+def _changes(before: Point, now: Point, is_same_text: bool, is_same_cases: bool) -> dict[str, str]:
+    changes = {}
+    if not is_same_text:
+        changes["rubric"] = f"the rubric from {before.rubric_version} to {now.rubric_version}"
+    if before.judge != now.judge:
+        changes["judge"] = f"the judge from {before.judge or 'none'} to {now.judge or 'none'}"
+    elif None not in (before.judge_epoch, now.judge_epoch) and before.judge_epoch != now.judge_epoch:
+        changes["judge"] = f"the judge itself (epoch {before.judge_epoch} to {now.judge_epoch})"
+    stopped_at = now.stopped_at if now.stopped_at is not None else before.stopped_at
+    if stopped_at is not None:
+        whose = "" if now.stopped_at is not None else "the run before "
+        changes["cases"] = f"the cases ({whose}stopped after {stopped_at:,})"
+    elif not is_same_cases:
+        changes["cases"] = "the cases"
+    return changes
+
+
+def _linked(point: Point, before: Point, links: Mapping[tuple[str, str], Row]) -> Point:
+    """Point with the link of its rubric version to the one before, if nothing but the version changed."""
+    link = links.get((before.rubric_version, point.rubric_version))
+    if link is None or set(point.changes) != {"rubric"} or before.mean is None:
+        return point
+    slope, intercept = link["slope"], link["intercept"]
+    expected = before.mean + link["offset_mean"] if slope is None else intercept + slope * before.mean
+    interval = difference_interval_words(link["offset_low"], link["offset_high"])
+    change = f"{point.changes['rubric']} (linked: {signed_words(link['offset_mean'])}, {interval}, on the same outputs)"
+    return replace(point, linked_mean=expected, changes={"rubric": change})
+
+
+def comparable_series(points: Points, last: Point) -> Sequence[Point]:
+    """Unbroken series of comparable points that ends with `last`, oldest first."""
+    path = [last]
+    while path[-1].is_joined and path[-1].before is not None:
+        path.append(points[path[-1].before])
+    return path[::-1]
+
+
+def read_criterion_means(source: ReportSource, points: Points) -> tuple[Row, ...]:
+    """Read the rows of criterion_means for the runs of these points."""
+    run_ids = sorted({point.run_id for point in points.values()})
+    return source.rows(query("reporting/criterion_means"), run_ids=run_ids)
+
 
 MOST_LABELS = 5
 LABEL_LETTERS = 12
@@ -42,10 +201,10 @@ def series_of(source: ReportSource) -> tuple[Series, ...]:
     )
 
 
-def drawn_history(source: ReportSource, points: Points) -> Markup | None:
+def draw_history(source: ReportSource, points: Points) -> Markup | None:
     """Draw the means over time; None if no run has one."""
     series = series_of(source)
-    by_model = {each.model: each for each in series}
+    by_model = {line.model: line for line in series}
     drawn = [point for point in points.values() if point.mean is not None and point.model in by_model]
     if not drawn:
         return None
@@ -60,15 +219,15 @@ def drawn_history(source: ReportSource, points: Points) -> Markup | None:
             "present": [{"from": min(present) - 0.5, "to": max(present) + 0.5}],
         },
         last=last,
-        **named(series),
+        **series_values(series),
     )
 
 
-def named(series: Sequence[Series]) -> Row:
+def series_values(series: Sequence[Series]) -> Row:
     """Values for `$name` in charts of these lines."""
     return {
-        "series": [each.label for each in series],
-        "colours": [each.colour for each in series],
+        "series": [line.label for line in series],
+        "colours": [line.colour for line in series],
         "legend": {"title": None, "symbolOpacity": 1} if len(series) > 1 else None,
     }
 
@@ -96,11 +255,11 @@ def _row(points: Points, point: Point, by_model: dict[str, Series]) -> Row:
 
 def _breaks(points: Points) -> Iterator[Row]:
     """Marks between two runs at which something else changed, for any of the models."""
-    found: dict[int, dict[str, None]] = {}
+    changes_by_place: dict[int, dict[str, None]] = {}
     for point in points.values():
         if point.changes:
-            found.setdefault(point.place, {}).update(dict.fromkeys(point.changes.values()))
-    for place, changes in found.items():
+            changes_by_place.setdefault(point.place, {}).update(dict.fromkeys(point.changes.values()))
+    for place, changes in changes_by_place.items():
         yield {"place": place - 0.5, "tip": f"not comparable: {'; '.join(map(shortened, changes))}"}
 
 
@@ -111,8 +270,8 @@ def _labels(points: Points) -> list[Row]:
         by_place.setdefault(point.place, []).append(point)
     last = max(by_place)
     count = min(MOST_LABELS, last)
-    shown = sorted({1 + round(number * (last - 1) / max(count - 1, 1)) for number in range(count)})
-    return [{"place": place, "lines": _label_lines(by_place[place])} for place in shown if place in by_place]
+    places = sorted({1 + round(number * (last - 1) / max(count - 1, 1)) for number in range(count)})
+    return [{"place": place, "lines": _label_lines(by_place[place])} for place in places if place in by_place]
 
 
 def _label_lines(together: Sequence[Point]) -> list[str]:
@@ -157,8 +316,8 @@ def criterion_figure(source: ReportSource, points: Points, rows: Sequence[Row]) 
     criteria = list(dict.fromkeys(move.criterion_id for move in moves))
     if not criteria:
         return None
-    series, shown = series_of(source), criteria[:MOST_CRITERIA]
-    labels = labels_of(shown)
+    series, drawn = series_of(source), criteria[:MOST_CRITERIA]
+    labels = labels_of(drawn)
     last = max(point.place for point in points.values())
     svg = draw(
         "criterion_history",
@@ -166,9 +325,9 @@ def criterion_figure(source: ReportSource, points: Points, rows: Sequence[Row]) 
         criteria=list(labels.values()),
         last=last + 0.5,
         size=DOT if last <= MANY_PLACES else SMALL_DOT,
-        **named(series),
+        **series_values(series),
     )
-    title = "Criteria over time" if len(shown) == len(criteria) else f"The {len(shown)} criteria that moved most"
+    title = "Criteria over time" if len(drawn) == len(criteria) else f"The {len(drawn)} criteria that moved most"
     table = table_of(
         "Means of criteria in this run and before, largest change first",
         ("Criterion", "Model"),
@@ -191,15 +350,15 @@ def _moves(source: ReportSource, points: Points, means: Means) -> Iterator[_Move
 
 def _before(means: Means, point: Point, row: Row) -> Row | None:
     """Criterion's row of the previous point, if comparable: same text, same cases and, if judged, same judge."""
-    others = {"cases"} if row["method"] in WITHOUT_JUDGE else {"cases", "judge"}
-    if point.before is None or others & point.changes.keys():
+    blocking = {"cases"} if row["method"] in WITHOUT_JUDGE else {"cases", "judge"}
+    if point.before is None or blocking & point.changes.keys():
         return None
     earlier = means.get((point.before, row["criterion_id"]))
     return earlier if earlier is not None and earlier["digest"] == row["digest"] is not None else None
 
 
 def _rows(points: Points, means: Means, series: Sequence[Series], labels: Mapping[str, str]) -> Iterator[Row]:
-    by_model = {each.model: each for each in series}
+    by_model = {drawn_line.model: drawn_line for drawn_line in series}
     for (key, criterion_id), row in means.items():
         if key not in points or key[1] not in by_model or criterion_id not in labels or row["mean"] is None:
             continue
@@ -246,7 +405,7 @@ def read_history(source: ReportSource) -> HistoryContents | None:
     points = read_points(source)
     if not any(point.before for point in points.values()):
         return None
-    svg = drawn_history(source, points)
+    svg = draw_history(source, points)
     figures = (
         None
         if svg is None
@@ -259,13 +418,16 @@ def read_history(source: ReportSource) -> HistoryContents | None:
 def _means_sentence(source: ReportSource, points: Points) -> str:
     """Sentences on the changes of the models with the highest means, and on the breaks between comparable runs."""
     present = [points[source.run_id, group.model, group.checkpoint] for group in source.groups]
-    known = [point for point in present if point.mean is not None]
-    words = [_path_words(stretch(points, point), _is_one_checkpoint(known, point)) for point in known[:MOST_NAMED]]
-    if len(known) > MOST_NAMED:
-        words.append(f"The table has {len(known) - MOST_NAMED:,} more.")
+    scored = [point for point in present if point.mean is not None]
+    sentences = [
+        _path_words(comparable_series(points, point), _is_one_checkpoint(scored, point))
+        for point in scored[:MOST_NAMED]
+    ]
+    if len(scored) > MOST_NAMED:
+        sentences.append(f"The table has {len(scored) - MOST_NAMED:,} more.")
     if len(series_of(source)) < len({group.model for group in source.groups}):
-        words.append(f"The picture shows the {MOST_DRAWN} models with the highest means.")
-    return " ".join([*words, *_break_words(points)]) or "No run has a mean."
+        sentences.append(f"The picture shows the {MOST_DRAWN} models with the highest means.")
+    return " ".join([*sentences, *_break_words(points)]) or "No run has a mean."
 
 
 def _is_one_checkpoint(points: Sequence[Point], wanted: Point) -> bool:
@@ -284,11 +446,11 @@ def _path_words(path: Sequence[Point], is_one_checkpoint: bool) -> str:
     change, begin = last.mean - (first.mean or 0.0), score_words(first.mean)
     is_still = begin == mean or abs(change) < LEAST_CHANGE
     way = "stayed at" if is_still else "rose from" if change > 0 else "fell from"
-    words = f"{name} {way} {begin} ({_when(first, last)})"
-    words += "" if is_still else f" to {mean} ({_when(last, first)})"
+    sentence = f"{name} {way} {begin} ({_when(first, last)})"
+    sentence += "" if is_still else f" to {mean} ({_when(last, first)})"
     if len(scored) == 2:
-        return f"{words}."
-    return f"{words}; the last change is {signed_words(last.mean - (before.mean or 0.0))}."
+        return f"{sentence}."
+    return f"{sentence}; the last change is {signed_words(last.mean - (before.mean or 0.0))}."
 
 
 def _when(point: Point, other: Point) -> str:
@@ -299,11 +461,11 @@ def _when(point: Point, other: Point) -> str:
 def _break_words(points: Points) -> Iterator[str]:
     """Sentence on the breaks, newest first; a change shared by several models appears once."""
     newest_first = reversed(list(points.values()))
-    found = dict.fromkeys((point.run_id, _change_words(point)) for point in newest_first if point.changes)
-    named = [f"{words} at {run_id}" for run_id, words in list(found)[:MOST_NAMED]]
-    if named:
-        more = f", and at {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-        yield f"Not joined where something else changed: {'; '.join(named)}{more}."
+    breaks = dict.fromkeys((point.run_id, _change_words(point)) for point in newest_first if point.changes)
+    break_words = [f"{words} at {run_id}" for run_id, words in list(breaks)[:MOST_NAMED]]
+    if break_words:
+        more = f", and at {len(breaks) - MOST_NAMED} more" if len(breaks) > MOST_NAMED else ""
+        yield f"Not joined where something else changed: {'; '.join(break_words)}{more}."
 
 
 def _change_words(point: Point) -> str:

@@ -1,23 +1,23 @@
-"""Section "Outcomes": what happened in use, beside the scores."""
+"""Section "Outcomes": outcomes in use, compared with the scores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradebook.rubrics.files.digest import rubric_from_body
-from gradebook.rubrics.statistics.chance import Chance, chance_of_interval
+from gradebook.rubrics.files.versions import rubric_from_body
+from gradebook.rubrics.statistics.significance import Chance, chance_of_interval
 from gradebook.rubrics.text.tables import Table, table_of
+from gradebook.rubrics.text.wording import difference_interval_words, rate_words, signed_words
 from gradebook.tasks.agreement.outcomes import LIMITS, OutcomeFollowing, cells_of, outcomes_of
-from gradebook.tasks.reporting.source.report_source import ReportSource
-from gradebook.tasks.system.number_format import difference_interval_words, rate_words, signed_words
+from gradebook.tasks.reporting.report_source import ReportSource
 
 MOST_OUTCOMES = 20  # outcomes and models, each a table
 
 
 @dataclass(frozen=True, slots=True)
 class OutcomesContents:
-    """Contents of the section. readings: sentences on each outcome and model."""
+    """Contents of the section. sentences: on each outcome and model."""
 
-    readings: tuple[str, ...]
+    sentences: tuple[str, ...]
     limits: str
     tables: tuple[Table, ...]
 
@@ -26,34 +26,36 @@ def read_outcomes_section(source: ReportSource) -> OutcomesContents | None:
     """Read the outcomes of the run's outputs, cases and days; None without any."""
     if source.rubric_body is None:
         return None
-    found = outcomes_of(source.connection, source.run_id, rubric_from_body(source.rubric_body))[:MOST_OUTCOMES]
-    if not found:
+    outcomes = outcomes_of(source.connection, source.run_id, rubric_from_body(source.rubric_body))[:MOST_OUTCOMES]
+    if not outcomes:
         return None
-    return OutcomesContents(tuple(map(_reading, found)), LIMITS, tuple(_tables(found)))
+    return OutcomesContents(tuple(map(_sentence, outcomes)), LIMITS, tuple(_tables(outcomes)))
 
 
-def _reading(found: OutcomeFollowing) -> str:
+def _sentence(outcome: OutcomeFollowing) -> str:
     """Sentence on the overall score, or the first of the rows."""
-    row = found.rows[0]
-    named = f"{found.name} by {found.grain}, {found.model}"
+    row = outcome.rows[0]
+    subject = f"{outcome.name} by {outcome.grain}, {outcome.model}"
     if row.spearman is None:
-        return f"{named}: the scores or the outcome do not vary."
+        return f"{subject}: the scores or the outcome do not vary."
     way = chance_of_interval(row.spearman_low, row.spearman_high)
-    is_right = (way is Chance.ABOVE) == found.is_higher_better
-    words = {Chance.WITHIN: "the score does not follow it beyond chance", Chance.UNKNOWN: "too few cases to say"}
-    said = words.get(way) or ("the score follows it" if is_right else "the score goes against it")
+    is_right = (way is Chance.ABOVE) == outcome.is_higher_better
+    phrases = {Chance.WITHIN: "the score does not follow it beyond chance", Chance.UNKNOWN: "too few cases to say"}
+    phrase = phrases.get(way) or ("the score follows it" if is_right else "the score goes against it")
     interval = difference_interval_words(row.spearman_low, row.spearman_high)
-    sentence = f"{named}: {said} (Spearman {signed_words(row.spearman)}, {interval})"
-    if found.r2_fit is not None and found.r2_now is not None:
+    sentence = f"{subject}: {phrase} (Spearman {signed_words(row.spearman)}, {interval})"
+    if outcome.r2_fit is not None and outcome.r2_now is not None:
         sentence += (
-            f"; the score explains {rate_words(found.r2_now)} of it, suggested weights {rate_words(found.r2_fit)}"
+            f"; the score explains {rate_words(outcome.r2_now)} of it, suggested weights {rate_words(outcome.r2_fit)}"
         )
     return f"{sentence}."
 
 
-def _tables(found: Sequence[OutcomeFollowing]) -> list[Table]:
+def _tables(outcomes: Sequence[OutcomeFollowing]) -> list[Table]:
     headings = ("Spearman", "95% interval", "Pearson", "Weight", "Suggested", "Cases")
     return [
-        table_of(f"{each.name} by {each.grain}: {each.model}", ("Score",), headings, map(cells_of, each.rows))
-        for each in found
+        table_of(
+            f"{outcome.name} by {outcome.grain}: {outcome.model}", ("Score",), headings, map(cells_of, outcome.rows)
+        )
+        for outcome in outcomes
     ]

@@ -5,20 +5,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradebook.rubrics.model.counts import counted
+from gradebook.rubrics.files.versions import rubric_from_body
 from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.scores import rating_scale
 from gradebook.rubrics.statistics.agreement import Measure
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, mean_interval, measure_mean
+from gradebook.rubrics.text.reasons import reason_words
 from gradebook.rubrics.text.tables import Table, table_of
+from gradebook.rubrics.text.wording import (
+    counted,
+    difference_interval_words,
+    interval_words,
+    rate_words,
+    score_words,
+    signed_words,
+)
 from gradebook.tasks.agreement.mart import JUDGE_RATERS, RATERS
 from gradebook.tasks.agreement.raters import ModelMean, RaterRow, compare_raters
 from gradebook.tasks.comparing.aa_test import study_run
-from gradebook.tasks.comparing.tables import component_table, option_table
+from gradebook.tasks.comparing.sentences import component_table, option_table
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.run_tables import judge_part, noise_table, preference_table, votes_words
-from gradebook.tasks.reporting.drawing.charts import draw, shortened
-from gradebook.tasks.reporting.drawing.figures import Figure
+from gradebook.tasks.ratings.export_ratings import add_sheet_scores
+from gradebook.tasks.reporting.charts import Figure, draw, shortened
+from gradebook.tasks.reporting.lanes import short_names
+from gradebook.tasks.reporting.report_source import Group, ReportSource
 from gradebook.tasks.reporting.sections.agreement import (
     MOST_DRAWN,
     CurrentAgreement,
@@ -31,15 +43,6 @@ from gradebook.tasks.reporting.sections.agreement import (
     rates_figure,
     read_agreement,
 )
-from gradebook.tasks.reporting.source.report_source import Group, ReportSource
-from gradebook.tasks.reporting.source.rows_layout import short_names
-from gradebook.tasks.system.number_format import (
-    difference_interval_words,
-    interval_words,
-    rate_words,
-    score_words,
-    signed_words,
-)
 
 MOST_CRITERIA = 12  # in one picture
 SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "triangle-right", "triangle-left")
@@ -47,13 +50,13 @@ SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down"
 
 @dataclass(frozen=True, slots=True)
 class _Rate:
-    """Chart of a rate in judge_noise. is_high_bad: whether high values are the ones to look at."""
+    """Chart of a rate in judge_noise. is_high_bad: whether high values are bad."""
 
     column: str
     id: str
     title: str
     axis: str
-    reading: str  # sentence on the worst row, with {rate}, {criterion} and {model}
+    sentence: str  # on the worst row, with {rate}, {criterion} and {model}
     is_high_bad: bool = True
 
 
@@ -133,13 +136,13 @@ def _mark(source: ReportSource, rate: _Rate, row: Row) -> Row:
 
 def _noise_sentence(rate: _Rate, ranked: Sequence[Row], criterion_count: int) -> str:
     worst = ranked[0]
-    words = rate.reading.format(
+    sentence = rate.sentence.format(
         rate=rate_words(worst[rate.column]), criterion=worst["criterion_id"], model=model_name(worst)
     )
     votes = worst["effective_votes"] if rate.column == "agreement_rate" else None
-    worth = f"; the judges count as {votes_words(votes)} independent ones there" if votes is not None else ""
+    worth = f"; their scores go together as those of {votes_words(votes)} unrelated ones" if votes is not None else ""
     more = f" The table has {criterion_count - MOST_CRITERIA:,} more." if criterion_count > MOST_CRITERIA else ""
-    return f"{words}{worth}.{more}"
+    return f"{sentence}{worth}.{more}"
 
 
 NUMBERS = ("Outputs", "Overall rating", "Weighted score", "Difference", "95% interval", "Correlation")
@@ -147,13 +150,13 @@ NUMBERS = ("Outputs", "Overall rating", "Weighted score", "Difference", "95% int
 
 def overall_table(source: ReportSource) -> Table | None:
     """Table by model of the outputs with both; None without. Reads latest_ratings, which the agreement makes."""
-    found: dict[Group, list[Row]] = {}
+    rows_by_group: dict[Group, list[Row]] = {}
     for row in source.rows(query("reporting/overall_ratings"), run_id=source.run_id):
-        found.setdefault(source.group_of(row), []).append(row)
-    if not found:
+        rows_by_group.setdefault(source.group_of(row), []).append(row)
+    if not rows_by_group:
         return None
     names = short_names(source.groups)
-    cells = [(names[group], *_overall_cells(found[group])) for group in source.groups if group in found]
+    cells = [(names[group], *_overall_cells(rows_by_group[group])) for group in source.groups if group in rows_by_group]
     return table_of("Overall ratings of people beside the weighted score", ("Model",), NUMBERS, cells)
 
 
@@ -174,6 +177,33 @@ def _overall_cells(rows: list[Row]) -> tuple[str, ...]:
     )
 
 
+def sheet_tables(source: ReportSource) -> Iterator[Table]:
+    """Table by rater and model of the weighted scores of whole sheets; none without any. Reads latest_ratings."""
+    rows, body = list(source.rows(query("reporting/rated_sheets"))), source.rubric_body
+    if body is None:
+        return
+    rubric = rubric_from_body(body)
+    add_sheet_scores(rows, rubric)
+    grouped: dict[tuple[str, Group], dict[str, Row]] = {}
+    for row in rows:
+        if row["sheet_score"] is not None:
+            grouped.setdefault((row["rater"], source.group_of(row)), {})[row["output_id"]] = row
+    if not grouped:
+        return
+    names, scale = short_names(source.groups), rating_scale(rubric)
+    cells = []
+    for (rater, group), sheets in sorted(grouped.items(), key=lambda entry: (entry[0][0], names[entry[0][1]])):
+        score, rating = (
+            None if None in values else sum(values) / len(values)
+            for values in ([row[name] for row in sheets.values()] for name in ("sheet_score", "sheet_rating"))
+        )
+        own_scale_words = "–" if rating is None else f"{rating:.2f}"
+        cells.append((rater, names[group], f"{len(sheets):,}", score_words(score), own_scale_words))
+    heading = "On the raters' scale" if scale is None else f"On the raters' scale of {scale[0]} to {scale[1]}"
+    caption = "Weighted score of people's sheets with all ratings"
+    yield table_of(caption, ("Rater", "Model"), ("Sheets", "Mean", heading), cells)
+
+
 _IS_SHARED = "select count(distinct rater) > 1 as is_shared from latest_ratings"
 _OF_RATERS = ("Ratings", "Severity", "With decisions", "With gold")
 _OF_MODELS = ("Outputs", "Mean rating", "Adjusted", "95% interval")
@@ -183,11 +213,11 @@ def rater_tables(source: ReportSource) -> Iterator[Table]:
     """Raters, if there are several, and the models' means if severity is known. Reads latest_ratings."""
     if not source.rows(_IS_SHARED)[0]["is_shared"]:
         return
-    found = compare_raters(source.lake, source.run_id)
-    yield table_of("Raters", ("Rater",), _OF_RATERS, map(_rater_cells, found.rows))
-    if any(each.severity for each in found.rows):
+    raters = compare_raters(source.lake, source.run_id)
+    yield table_of("Raters", ("Rater",), _OF_RATERS, map(_rater_cells, raters.rows))
+    if any(row.severity for row in raters.rows):
         caption = "Mean ratings, adjusted for the raters' severity"
-        yield table_of(caption, ("Model",), _OF_MODELS, map(_model_cells, found.models))
+        yield table_of(caption, ("Model",), _OF_MODELS, map(_model_cells, raters.models))
 
 
 def _rater_cells(row: RaterRow) -> tuple[str, ...]:
@@ -195,14 +225,14 @@ def _rater_cells(row: RaterRow) -> tuple[str, ...]:
     return (row.rater, f"{row.rating_count:,}", severity, _share(row.decisions), _share(row.gold))
 
 
-def _share(found: Measure) -> str:
-    return f"{rated_words(found)} of {found.n:,}" if found.n else "–"
+def _share(share: Measure) -> str:
+    return f"{rated_words(share)} of {share.n:,}" if share.n else "–"
 
 
 def _model_cells(row: ModelMean) -> tuple[str, ...]:
     mean = row.mean
     means = (score_words(mean.plain), score_words(mean.adjusted))
-    return (row.model, f"{mean.n:,}", *means, mean.reason or interval_words(mean.ci_low, mean.ci_high))
+    return (row.model, f"{mean.n:,}", *means, reason_words(mean.reason) or interval_words(mean.ci_low, mean.ci_high))
 
 
 def study_tables(source: ReportSource) -> Iterator[Table]:
@@ -256,6 +286,7 @@ def read_people(source: ReportSource) -> PeopleContents | None:
         *([means_table(means)] if means and means_drawn is None else []),
         *([noise_table(noise)] if noise else []),
         *([overall] if overall else []),
+        *sheet_tables(source),
         *([preference_table(preferences)] if preferences else []),
         *rater_tables(source),
         *study_tables(source),
@@ -272,9 +303,9 @@ def _agreement_figures(source: ReportSource, agreement: CurrentAgreement, table:
 def _rating_sentences(source: ReportSource, agreement: CurrentAgreement) -> list[str]:
     """Sentences with the counts of ratings, and what the section can't show."""
     offered = source.summary.offered
-    others = [f"{offered[0].upper()}{offered[1:]}."] if offered else []
+    offers = [f"{offered[0].upper()}{offered[1:]}."] if offered else []
     if not (agreement.together(JUDGE_RATERS) or agreement.together(RATERS)):
-        return others
+        return offers
     (rated,) = source.rows(_RATED)
     raters = counted(rated["rater_count"], "person", "people")
     outputs = f"{rated['output_count']:,} of the {counted(source.summary.run['output_count'], 'output')}"
@@ -292,4 +323,4 @@ def _rating_sentences(source: ReportSource, agreement: CurrentAgreement) -> list
             "Ratings changed since the run was published: this section uses the ratings now in the lake, while the "
             "published table agreement has the figures of that time."
         )
-    return [*sentences, *others]
+    return [*sentences, *offers]

@@ -3,18 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.text.tables import Table, table_of
-from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.published.run_tables import mean_interval_words, score_table
-from gradebook.tasks.reporting.drawing.charts import draw, labels_of
-from gradebook.tasks.reporting.drawing.figures import Figure
-from gradebook.tasks.reporting.source.criteria_tree import MeasuredCriterion
-from gradebook.tasks.reporting.source.report_source import Group, ReportSource
-from gradebook.tasks.system.number_format import (
+from gradebook.rubrics.text.wording import (
+    counted,
     rate_words,
     score_words,
 )
+from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.published.run_tables import mean_interval_words, score_table
+from gradebook.tasks.reporting.charts import Figure, draw, labels_of
+from gradebook.tasks.reporting.report_source import Group, MeasuredCriterion, ReportSource
+from gradebook.tasks.reporting.sections.agreement import report_verdict
 
 MOST_BARS = 24
 MOST_NAMED = 4
@@ -44,7 +43,7 @@ def weights_of(criteria: Sequence[MeasuredCriterion]) -> Figure | None:
         title,
         ("Criterion", "Category"),
         ("Share of the total",),
-        ((each.criterion_id, each.heading or "–", _weight_words(each)) for each in of_rubric),
+        ((criterion.criterion_id, criterion.heading or "–", _weight_words(criterion)) for criterion in of_rubric),
     )
     return Figure("weights", title, _weights_sentence(weighted, of_rubric, len(drawn)), svg, table)
 
@@ -65,15 +64,15 @@ def _headings(criteria: Sequence[MeasuredCriterion]) -> dict[str, str]:
 
 
 def _bar(criterion: MeasuredCriterion, label: str, headings: dict[str, str]) -> Row:
-    words = _weight_words(criterion)
+    text = _weight_words(criterion)
     return {
         "name": label,
         "category": headings[criterion.heading],
         "weight": criterion.weight or 0.0,
         "end": max(criterion.weight or 0.0, 0.0),
         "kind": "penalty" if criterion.is_penalty else "weight",
-        "words": words,
-        "tip": f"{label}: {words}",
+        "words": text,
+        "tip": f"{label}: {text}",
     }
 
 
@@ -120,7 +119,7 @@ class ScoreContents:
 
 def read_scores(source: ReportSource) -> ScoreContents:
     """Read the rows of run_scores, highest mean first, and the written feedback."""
-    table = score_table(source.summary.scores)
+    table = score_table(report_verdict(source))
     feedback = tuple((source.group_of(row).name, row["feedback"]) for row in source.summary.feedback)
     return ScoreContents(table, _means(source, table), feedback)
 
@@ -128,8 +127,8 @@ def read_scores(source: ReportSource) -> ScoreContents:
 def _means(source: ReportSource, table: Table) -> Figure | None:
     """Draw each model's mean with its interval; None if no model has a mean."""
     groups = source.drawn_groups
-    found = [(group, row) for row in source.summary.scores if (group := source.group_of(row)) in groups]
-    drawn = [_dot(group, row) for group, row in found if row["mean"] is not None]
+    scored = [(group, row) for row in source.summary.scores if (group := source.group_of(row)) in groups]
+    drawn = [_dot(group, row) for group, row in scored if row["mean"] is not None]
     if not drawn:
         return None
     svg = draw(
@@ -151,13 +150,13 @@ def _dot(group: Group, row: Row) -> Row:
 
 def _scores_sentence(source: ReportSource, drawn_count: int) -> str:
     """Sentences with the highest mean, its interval and the lowest mean."""
-    found = [(source.group_of(row), row) for row in source.summary.scores if row["mean"] is not None]
-    group, row = found[0]
-    words = f"{group.name} has a mean of {score_words(row['mean'])} over {counted(row['n'], 'output')}"
+    scored = [(source.group_of(row), row) for row in source.summary.scores if row["mean"] is not None]
+    group, row = scored[0]
+    sentence = f"{group.name} has a mean of {score_words(row['mean'])} over {counted(row['n'], 'output')}"
     if row["ci_low"] is not None:
-        words += f"; 95% interval {mean_interval_words(row)}"
-    if len(found) == 1:
-        return f"{words}."
-    low, other = found[-1]
-    hidden = f" The picture shows {drawn_count} of them." if drawn_count < len(found) else ""
-    return f"{words}. The lowest of {len(found)} is {low.name} with {score_words(other['mean'])}.{hidden}"
+        sentence += f"; 95% interval {mean_interval_words(row)}"
+    if len(scored) == 1:
+        return f"{sentence}."
+    low, other = scored[-1]
+    hidden = f" The picture shows {drawn_count} of them." if drawn_count < len(scored) else ""
+    return f"{sentence}. The lowest of {len(scored)} is {low.name} with {score_words(other['mean'])}.{hidden}"

@@ -7,19 +7,17 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from gradebook.rubrics.files.digest import rubric_from_body
-from gradebook.rubrics.model.counts import counted
+from gradebook.rubrics.files.versions import rubric_from_body
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import NO_CATEGORY, Rubric
 from gradebook.rubrics.text.tables import table_of
+from gradebook.rubrics.text.wording import counted, rate_words, score_words, share_words
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.reporting.drawing.charts import shortened
-from gradebook.tasks.reporting.drawing.figures import Figure, anchor_of
+from gradebook.tasks.reporting.charts import Figure, anchor_of, shortened
+from gradebook.tasks.reporting.lanes import Lanes, by_group, lane_names, short_names
+from gradebook.tasks.reporting.report_source import Group, ReportSource
 from gradebook.tasks.reporting.sections.thresholds import Thresholds, read_thresholds
-from gradebook.tasks.reporting.source.report_source import Group, ReportSource
-from gradebook.tasks.reporting.source.rows_layout import Lanes, by_group, lane_names, short_names
-from gradebook.tasks.system.number_format import rate_words, score_words, share_words
 
 OVERALL = "Overall"
 MOST_BOXES = 48  # in one picture
@@ -55,9 +53,9 @@ def read_boxes(source: ReportSource) -> Figure | None:
     """
     rows = source.rows(_SPREADS.format(category="?", mart="run_scores"), OVERALL, source.run_id)
     overall = _blocks(source, rows, {})
-    found = source.rows(_SPREADS.format(category="category", mart="category_scores"), source.run_id)
-    has_categories = {row["category"] for row in found} - {NO_CATEGORY}
-    categories = _blocks(source, found, category_names(source)) if has_categories else []
+    category_rows = source.rows(_SPREADS.format(category="category", mart="category_scores"), source.run_id)
+    has_categories = {row["category"] for row in category_rows} - {NO_CATEGORY}
+    categories = _blocks(source, category_rows, category_names(source)) if has_categories else []
     blocks = [*overall, *sorted(categories, key=lambda block: (block.mean, block.name))]
     if not blocks:
         return None
@@ -87,7 +85,7 @@ def _blocks(source: ReportSource, rows: Iterable[Row], names: Mapping[str, str])
     by_category: dict[str, list[Row]] = {}
     for row in rows:
         by_category.setdefault(row["category"], []).append(row)
-    return [Block(names.get(name, name), by_group(source, found)) for name, found in by_category.items()]
+    return [Block(names.get(name, name), by_group(source, members)) for name, members in by_category.items()]
 
 
 def _cells(group: Group, row: Row) -> tuple[str, ...]:
@@ -107,36 +105,38 @@ def _drawn(source: ReportSource, blocks: Sequence[Block]) -> Markup:
 
 
 def _mark(block: Block, group: Group, row: Row) -> Row:
-    named = dict(zip(("low", "lower", "median", "upper", "high"), row["spread"], strict=True))
-    words = {name: score_words(score) for name, score in named.items()}
+    quantiles = dict(zip(("low", "lower", "median", "upper", "high"), row["spread"], strict=True))
+    words = {name: score_words(score) for name, score in quantiles.items()}
     tip = (
         f"{block.name}, {group.label}: median {words['median']}, middle half {words['lower']} to {words['upper']}, "
         f"5% to 95% {words['low']} to {words['high']}, mean {score_words(row['mean'])}"
     )
-    return {**named, "mean": row["mean"], "tip": tip}
+    return {**quantiles, "mean": row["mean"], "tip": tip}
 
 
 def _box_sentence(source: ReportSource, blocks: Sequence[Block], drawn: Sequence[Block], overall_count: int) -> str:
     """Sentences on the widest spread. overall_count: number of blocks that are not a category."""
     widest, group = max(
         ((block, group) for block in blocks for group in block.boxes),
-        key=lambda found: _middle(found[0].boxes[found[1]]),
+        key=lambda entry: _middle(entry[0].boxes[entry[1]]),
     )
     spread, name = widest.boxes[group]["spread"], short_names(source.groups)[group]
     where = "overall" if widest.name == OVERALL else f"in {widest.name}"
     if _middle(widest.boxes[group]) == 0:
-        words = f"Scores hardly differ: at least half of each model's outputs have the same score; the median {where}"
-        words += f" of {name} is {score_words(spread[2])}."
+        sentence = (
+            f"Scores hardly differ: at least half of each model's outputs have the same score; the median {where}"
+        )
+        sentence += f" of {name} is {score_words(spread[2])}."
     else:
-        words = f"The spread is largest {where} for {name}: the middle half of its outputs scores "
-        words += f"{score_words(spread[1])} to {score_words(spread[3])}."
+        sentence = f"The spread is largest {where} for {name}: the middle half of its outputs scores "
+        sentence += f"{score_words(spread[1])} to {score_words(spread[3])}."
     if len(drawn) < len(blocks):
         first = "the overall scores and " if overall_count else ""
-        shown, every = len(drawn) - overall_count, len(blocks) - overall_count
-        words += f" The picture shows {first}the {shown} weakest of {every} categories."
+        shown_count, category_count = len(drawn) - overall_count, len(blocks) - overall_count
+        sentence += f" The picture shows {first}the {shown_count} weakest of {category_count} categories."
     if len(source.groups) > len(source.drawn_groups):
-        words += f" The picture shows {len(source.drawn_groups)} of {len(source.groups)} models, the table all."
-    return f"{words} {_HOW_TO_READ}"
+        sentence += f" The picture shows {len(source.drawn_groups)} of {len(source.groups)} models, the table all."
+    return f"{sentence} {_HOW_TO_READ}"
 
 
 def _middle(row: Row) -> float:
@@ -148,10 +148,10 @@ BAND_COUNT = 5
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Part of a criterion's scale. place: 0 for the lowest level or band, 1 for the next one, 0.5 between the two."""
+    """Part of a criterion's scale. position: 0 for the lowest level or band, 1 for the next, 0.5 between both."""
 
     name: str
-    place: float
+    position: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class Scale:
     @property
     def level_names(self) -> tuple[str, ...]:
         """Display names of the levels or bands, lowest score first, without the gaps between levels."""
-        return tuple(segment.name for segment in self.segments if segment.place in range(self.step_count + 1))
+        return tuple(segment.name for segment in self.segments if segment.position in range(self.step_count + 1))
 
     @property
     def step_count(self) -> int:
@@ -176,10 +176,10 @@ class Scale:
 
     def counts(self, rows: Iterable[Row]) -> dict[Segment, int]:
         """Count of outputs in each segment. rows: of one model, from sql/queries/reporting/level_counts.sql."""
-        found: Counter[float] = Counter()
+        tally: Counter[float] = Counter()
         for row in rows:
-            found[_place(row, self.levels)] += row["n"]
-        return {segment: found[segment.place] for segment in self.segments}
+            tally[_position_of(row, self.levels)] += row["n"]
+        return {segment: tally[segment.position] for segment in self.segments}
 
 
 def read_scale(levels: Sequence[Row], rows: Sequence[Row]) -> Scale:
@@ -187,16 +187,18 @@ def read_scale(levels: Sequence[Row], rows: Sequence[Row]) -> Scale:
 
     rows: of all models, from sql/queries/reporting/level_counts.sql. If most verdicts have no level, bands are used.
     """
-    names = {level["level_id"]: level["label"] or level["level_id"] for level in levels} or _named(rows)
+    names = {level["level_id"]: level["label"] or level["level_id"] for level in levels} or _levels_of_verdicts(rows)
     with_level = sum(row["n"] for row in rows if row["level_id"] in names)
     if not names or 2 * with_level < sum(row["n"] for row in rows):
         return Scale((), tuple(Segment(_band_name(band), band) for band in range(BAND_COUNT)))
     ids = tuple(names)
-    places = {*range(len(ids)), *(_place(row, ids) for row in rows)}
-    return Scale(ids, tuple(Segment(_name(place, tuple(names.values())), place) for place in sorted(places)))
+    positions = {*range(len(ids)), *(_position_of(row, ids) for row in rows)}
+    return Scale(
+        ids, tuple(Segment(_name(position, tuple(names.values())), position) for position in sorted(positions))
+    )
 
 
-def _named(rows: Sequence[Row]) -> dict[str, str]:
+def _levels_of_verdicts(rows: Sequence[Row]) -> dict[str, str]:
     """Levels named by verdicts, ordered by score: the levels of per-case criteria are not in the table `levels`."""
     scores: dict[str, float] = {}
     for row in rows:
@@ -205,7 +207,7 @@ def _named(rows: Sequence[Row]) -> dict[str, str]:
     return {level: level for level in sorted(scores, key=lambda level: (scores[level], level))}
 
 
-def _place(row: Row, ids: tuple[str, ...]) -> float:
+def _position_of(row: Row, ids: tuple[str, ...]) -> float:
     if not ids:
         return float(row["band"])
     if row["level_id"] in ids:
@@ -214,15 +216,15 @@ def _place(row: Row, ids: tuple[str, ...]) -> float:
     return float(row["place"]) if is_known else float(len(ids))  # above all other levels
 
 
-def _name(place: float, names: tuple[str, ...]) -> str:
-    if place == len(names):
+def _name(position: float, names: tuple[str, ...]) -> str:
+    if position == len(names):
         return "another level"
-    if place < 0:
+    if position < 0:
         return f"below {names[0]}"
-    if place > len(names) - 1:
+    if position > len(names) - 1:
         return f"above {names[-1]}"
-    index = int(place)
-    return names[index] if place == index else f"between {names[index]} and {names[index + 1]}"
+    index = int(position)
+    return names[index] if position == index else f"between {names[index]} and {names[index + 1]}"
 
 
 def _band_name(band: int) -> str:
@@ -295,11 +297,13 @@ def read_levels(source: ReportSource) -> tuple[CategoryLevels, ...]:
     criteria = list(_read_criteria(source))
     means = {row["category"]: row["mean"] for row in source.rows(_CATEGORIES, source.run_id)}
     names = category_names(source)
-    categories = sorted({each.category for each in criteria}, key=lambda name: (means.get(name, float("inf")), name))
+    categories = sorted(
+        {criterion.category for criterion in criteria}, key=lambda name: (means.get(name, float("inf")), name)
+    )
     return tuple(
-        CategoryLevels(names.get(name, name), _figure(source, number, names.get(name, name), found))
+        CategoryLevels(names.get(name, name), _figure(source, number, names.get(name, name), members))
         for number, name in enumerate(categories, start=1)
-        if (found := sorted((c for c in criteria if c.category == name), key=lambda c: (-c.badness, c.id)))
+        if (members := sorted((c for c in criteria if c.category == name), key=lambda c: (-c.badness, c.id)))
     )
 
 
@@ -312,19 +316,19 @@ def left_out_words(source: ReportSource) -> str | None:
 
 def _own_ids(source: ReportSource) -> list[str]:
     """Ids of the per-case criteria, those of the most outputs first."""
-    known = {row["criterion_id"] for row in source.criteria}
+    rubric_ids = {row["criterion_id"] for row in source.criteria}
     counts: dict[str, int] = {}
     for row in source.summary.criteria:
-        if row["criterion_id"] not in known:
+        if row["criterion_id"] not in rubric_ids:
             counts[row["criterion_id"]] = counts.get(row["criterion_id"], 0) + row["output_count"]
     return sorted(counts, key=lambda name: (-counts[name], name))
 
 
 def _read_criteria(source: ReportSource) -> Iterator[_Criterion]:
-    shown = {*(row["criterion_id"] for row in source.criteria), *_own_ids(source)[:MOST_OWN]}
+    shown_ids = {*(row["criterion_id"] for row in source.criteria), *_own_ids(source)[:MOST_OWN]}
     scores: dict[str, list[Row]] = {}
     for row in source.summary.criteria:
-        if row["criterion_id"] in shown:
+        if row["criterion_id"] in shown_ids:
             scores.setdefault(row["criterion_id"], []).append(row)
     counts: dict[str, list[Row]] = {name: [] for name in scores}
     for row in source.rows(query("reporting/level_counts"), run_id=source.run_id, criterion_ids=list(scores)):
@@ -332,8 +336,8 @@ def _read_criteria(source: ReportSource) -> Iterator[_Criterion]:
     groups = source.groups
     for name, rows in scores.items():
         of_groups: dict[Group, list[Row]] = {group: [] for group in groups}
-        for each in counts[name]:
-            of_groups[source.group_of(each)].append(each)
+        for count_row in counts[name]:
+            of_groups[source.group_of(count_row)].append(count_row)
         scale = read_scale([level for level in source.levels if level["criterion_id"] == name], counts[name])
         shares = {group: _Shares(row, scale.counts(of_groups[group])) for group, row in by_group(source, rows).items()}
         yield _Criterion(name, rows[0]["category"] or "", scale, (rows[0]["weight"] or 0) < 0, shares)
@@ -373,15 +377,15 @@ def _figure(source: ReportSource, number: int, name: str, criteria: Sequence[_Cr
 def _marks(criterion: _Criterion, group: Group) -> Iterator[Row]:
     """Segments of one lane, lowest score first, unscored outputs last."""
     shares, start = criterion.shares[group], 0.0
-    places = {segment.name: segment.place for segment in shares.counts}
+    positions = {segment.name: segment.position for segment in shares.counts}
     for name, count in shares.parts:
         share = shares.share(count)
-        place = min(max(places.get(name, 0.0) / max(criterion.scale.step_count, 1), 0.0), 1.0)
+        position = min(max(positions.get(name, 0.0) / max(criterion.scale.step_count, 1), 0.0), 1.0)
         yield {
             "start": start,
             "end": start + share,
             "middle": start + share / 2,
-            "strength": 0.0 if name == UNSCORED else FAINTEST + (STRONGEST - FAINTEST) * place,
+            "strength": 0.0 if name == UNSCORED else FAINTEST + (STRONGEST - FAINTEST) * position,
             "kind": UNSCORED if name == UNSCORED else "scored",
             "label": _label(name, count, shares.row["output_count"]),
             "tip": f"{criterion.id}, {group.label}: {name} {rate_words(share)} ({counted(count, 'output')})",
@@ -407,22 +411,22 @@ def _levels_sentence(source: ReportSource, criteria: Sequence[_Criterion], drawn
     weakest = criteria[0]
     scored = {group: shares for group, shares in weakest.shares.items() if shares.row["n"]}
     if not scored:
-        words = "No output has a score on any of its criteria."
+        sentence = "No output has a score on any of its criteria."
     else:
         sign = 1 if weakest.is_penalty else -1
-        group, shares = max(scored.items(), key=lambda found: sign * found[1].row["mean"])
-        parts = ", ".join(f"{name} {rate_words(shares.share(count))}" for name, count in shares.parts)
+        group, shares = max(scored.items(), key=lambda entry: sign * entry[1].row["mean"])
+        level_words = ", ".join(f"{name} {rate_words(shares.share(count))}" for name, count in shares.parts)
         is_one = len(criteria) == 1
         name = short_names(source.groups)[group]
-        words = (
+        sentence = (
             f"{weakest.id}{' is' * (len(scored) > 1)}" if is_one else f"Furthest from its best score is {weakest.id},"
         )
-        words += f" worst for {name}: {parts}." if len(scored) > 1 else f" for {name}: {parts}."
+        sentence += f" worst for {name}: {level_words}." if len(scored) > 1 else f" for {name}: {level_words}."
     if len(drawn) < len(criteria):
-        words += f" The picture shows the first {len(drawn)} of {len(criteria)} criteria, the table all."
+        sentence += f" The picture shows the first {len(drawn)} of {len(criteria)} criteria, the table all."
     if len(source.groups) > len(source.drawn_groups):
-        words += f" The picture shows {len(source.drawn_groups)} of {len(source.groups)} models, the table all."
-    return words
+        sentence += f" The picture shows {len(source.drawn_groups)} of {len(source.groups)} models, the table all."
+    return sentence
 
 
 MOST_OUTLIERS = 8  # named of a model
@@ -438,20 +442,20 @@ class Outliers:
 
 def read_outliers(source: ReportSource) -> tuple[Outliers, ...]:
     """Outliers by model, those of the best model first."""
-    found: dict[Group, list[Row]] = {}
+    rows_by_group: dict[Group, list[Row]] = {}
     for row in source.rows(query("reporting/outliers"), run_id=source.run_id, most_count=MOST_OUTLIERS):
-        found.setdefault(source.group_of(row), []).append(row)
+        rows_by_group.setdefault(source.group_of(row), []).append(row)
     names = short_names(source.groups)
     return tuple(
         Outliers(
-            f"{names[group]}: {counted(found[group][0]['outlier_count'], 'outlier')}",
+            f"{names[group]}: {counted(rows_by_group[group][0]['outlier_count'], 'outlier')}",
             tuple(
                 (anchor_of(row["output_id"]), shortened(row["case_id"]), score_words(row["score"]))
-                for row in found[group]
+                for row in rows_by_group[group]
             ),
         )
         for group in source.groups
-        if group in found
+        if group in rows_by_group
     )
 
 

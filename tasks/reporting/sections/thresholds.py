@@ -2,24 +2,22 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, pairwise
 
 from markupsafe import Markup
 
-from gradebook.rubrics.model.counts import counted
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.rubrics.text.tables import table_of
+from gradebook.rubrics.text.wording import counted, score_words, share_words
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.reporting.drawing.charts import draw
-from gradebook.tasks.reporting.drawing.figures import Figure
-from gradebook.tasks.reporting.drawing.templates import page_values
-from gradebook.tasks.reporting.source.report_source import Group, ReportSource
-from gradebook.tasks.reporting.source.rows_layout import lane_names, short_names
-from gradebook.tasks.system.number_format import score_words, share_words
+from gradebook.tasks.reporting.charts import Figure, draw
+from gradebook.tasks.reporting.lanes import lane_names, short_names
+from gradebook.tasks.reporting.rendering import page_values
+from gradebook.tasks.reporting.report_source import Group, ReportSource
 
 STEP = 0.005
 MOST_STEPS = 1000
@@ -28,21 +26,21 @@ DIGITS = 9  # of a threshold; rounding to them changes less than the rounding er
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Equidistant thresholds. low: the first; count: their number; start: place of the threshold shown first."""
+    """Equidistant thresholds. low: the first; count: their number; start: index of the threshold shown first."""
 
     low: float
     step: float
     count: int
     start: int
 
-    def at(self, place: int) -> float:
-        """Threshold at a place, from 0."""
-        return round(self.low + place * self.step, DIGITS)
+    def at(self, index: int) -> float:
+        """Threshold at an index, from 0."""
+        return round(self.low + index * self.step, DIGITS)
 
     @property
     def words(self) -> list[str]:
         """All thresholds as text."""
-        return [score_words(self.at(place)) for place in range(self.count)]
+        return [score_words(self.at(index)) for index in range(self.count)]
 
 
 def grid_of(lowest: float, highest: float, start: float) -> Grid:
@@ -58,7 +56,7 @@ def grid_of(lowest: float, highest: float, start: float) -> Grid:
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """Number of a model's outputs that meet each threshold of a grid. n: outputs with a score; counts: by place.
+    """Number of a model's outputs that meet each threshold of a grid. n: outputs with a score; counts: by index.
 
     colour: name in pages/theme.yaml. is_baseline: whether the outputs are those of the baseline run.
     """
@@ -69,9 +67,9 @@ class Meeting:
     n: int
     counts: tuple[int, ...]
 
-    def share(self, place: int) -> str:
-        """Share of outputs that meet the threshold at a place, as text."""
-        return share_words(self.counts[place], self.n)
+    def share(self, index: int) -> str:
+        """Share of outputs that meet the threshold at an index, as text."""
+        return share_words(self.counts[index], self.n)
 
 
 def counts_met(grid: Grid, rows: Iterable[Row]) -> tuple[int, ...]:
@@ -83,17 +81,17 @@ def counts_met(grid: Grid, rows: Iterable[Row]) -> tuple[int, ...]:
     return tuple(accumulate(reversed(last_met)))[::-1]
 
 
-def meeting_words(grid: Grid, meetings: Sequence[Meeting], place: int) -> str:
+def meeting_words(grid: Grid, meetings: Sequence[Meeting], index: int) -> str:
     """Sentence about a threshold: the two models with the largest shares, or a single model and its baseline.
 
     The page's script writes the same sentence when the threshold moves.
     """
     scored = [meeting for meeting in meetings if meeting.n]
-    own = [meeting for meeting in scored if not meeting.is_baseline]
-    best_first = sorted(own, key=lambda meeting: -meeting.counts[place] / meeting.n)
-    best, *others = best_first if len(own) > 1 else [*own, *(each for each in scored if each.is_baseline)]
-    words = f"{best.share(place)} of the outputs of {best.name} meet {grid.words[place]}"
-    return f"{words}, {others[0].share(place)} of those of {others[0].name}." if others else f"{words}."
+    of_run = [meeting for meeting in scored if not meeting.is_baseline]
+    best_first = sorted(of_run, key=lambda meeting: -meeting.counts[index] / meeting.n)
+    best, *rest = best_first if len(of_run) > 1 else [*of_run, *(meeting for meeting in scored if meeting.is_baseline)]
+    sentence = f"{best.share(index)} of the outputs of {best.name} meet {grid.words[index]}"
+    return f"{sentence}, {rest[0].share(index)} of those of {rest[0].name}." if rest else f"{sentence}."
 
 
 MOST_POINTS = 400  # of a drawn curve; counts use all scores
@@ -118,9 +116,9 @@ class Plot:
         """Vertical position of the axis."""
         return self.top + self.height
 
-    def x(self, grid: Grid, place: int) -> float:
+    def x(self, grid: Grid, index: int) -> float:
         """Horizontal position of a threshold."""
-        return round(self.left + self.width * place / (grid.count - 1), 2)
+        return round(self.left + self.width * index / (grid.count - 1), 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +142,8 @@ class Thresholds:
         return {
             "thresholds": self.grid.words,
             "meetings": [
-                {"name": each.name, "isBaseline": each.is_baseline, "n": each.n, "counts": each.counts}
-                for each in self.meetings
+                {"name": meeting.name, "isBaseline": meeting.is_baseline, "n": meeting.n, "counts": meeting.counts}
+                for meeting in self.meetings
             ],
         }
 
@@ -182,10 +180,20 @@ def read_thresholds(source: ReportSource, rubric: Rubric | None) -> Thresholds |
         return None
     pass_threshold = None if rubric is None else rubric.pass_threshold
     start = _median(scored) if pass_threshold is None else pass_threshold
-    ends = [curve.scores[place]["score"] for curve in scored for place in (0, -1)]
+    ends = [curve.scores[end]["score"] for curve in scored for end in (0, -1)]
     grid = grid_of(min(ends), max(ends), start)
     meetings = tuple(_meetings(source, grid, curves))
-    return Thresholds(_figure(source, grid, curves, meetings), plot_of_curves(), grid, meetings, pass_threshold)
+    figure = _figure(source, grid, curves, meetings)
+    if rubric is not None and (pass_words := _pass_words(rubric)):
+        figure = replace(figure, sentence=f"{figure.sentence} {pass_words}")
+    return Thresholds(figure, plot_of_curves(), grid, meetings, pass_threshold)
+
+
+def _pass_words(rubric: Rubric) -> str | None:
+    """Sentence on the requirements of a pass besides the overall score; None without any."""
+    needs = ["each gate"] if any(criterion.gate for criterion in rubric.criteria) else []
+    needs += ["each criterion's threshold"] if rubric.require_thresholds else []
+    return f"To pass, an output has to meet {' and '.join(needs)} too, so pass rates may be lower." if needs else None
 
 
 @cache
@@ -206,19 +214,19 @@ def _own_curves(source: ReportSource) -> Iterator[_Curve]:
 
 def _baseline_curves(source: ReportSource) -> Iterator[_Curve]:
     """Curves of the baseline's models, each in the colour of the model that it is compared with."""
-    found = source.comparison
-    if found is None or found.banner is not None or found.baseline_run_id == source.run_id:
+    comparison = source.comparison
+    if comparison is None or comparison.banner is not None or comparison.baseline_run_id == source.run_id:
         return
-    rows, seen = source.rows(_SCORES, found.baseline_run_id), set()
-    for row in found.figures:
+    rows, seen = source.rows(_SCORES, comparison.baseline_run_id), set()
+    for row in comparison.figures:
         model, checkpoint = row["baseline_model"], row["baseline_checkpoint"]
         if row["scope"] != OVERALL or (model, checkpoint) in seen:
             continue
         seen.add((model, checkpoint))
-        name = f"{model_name({'model': model, 'checkpoint': checkpoint})} in {found.baseline_run_id}"
+        name = f"{model_name({'model': model, 'checkpoint': checkpoint})} in {comparison.baseline_run_id}"
         scores = _of(rows, model, checkpoint)
         yield _Curve(
-            name, source.group_of(row), found.baseline_run_id, model, checkpoint, is_baseline=True, scores=scores
+            name, source.group_of(row), comparison.baseline_run_id, model, checkpoint, is_baseline=True, scores=scores
         )
 
 
@@ -246,23 +254,23 @@ def _meetings(source: ReportSource, grid: Grid, curves: Sequence[_Curve]) -> Ite
 
 
 def _figure(source: ReportSource, grid: Grid, curves: Sequence[_Curve], meetings: Sequence[Meeting]) -> Figure:
-    places = range(grid.start % (stride := max(grid.count // TABLE_STEPS, 1)), grid.count, stride)
+    indices = range(grid.start % (stride := max(grid.count // TABLE_STEPS, 1)), grid.count, stride)
     table = table_of(
         "Share of outputs that meet a threshold",
         (),
         ("At least", *(meeting.name for meeting in meetings)),
-        ((score_words(grid.at(place)), *(meeting.share(place) for meeting in meetings)) for place in places),
+        ((score_words(grid.at(index)), *(meeting.share(index) for meeting in meetings)) for index in indices),
     )
-    reading = _reading(source, [curve for curve in curves if curve.scores])
-    return Figure("threshold", "How many outputs meet a threshold", reading, _drawn(source, grid, curves), table)
+    sentence = _sentence(source, [curve for curve in curves if curve.scores])
+    return Figure("threshold", "How many outputs meet a threshold", sentence, _drawn(source, grid, curves), table)
 
 
 def _drawn(source: ReportSource, grid: Grid, curves: Sequence[_Curve]) -> Markup:
     groups = source.drawn_groups
     drawn = [curve for curve in curves if curve.scores and curve.group in groups]
-    own = [curve for curve in drawn if not curve.is_baseline]
+    run_curves = [curve for curve in drawn if not curve.is_baseline]
     names = lane_names(groups)
-    labels = [_label(grid, curve, names[curve.group], place, len(own)) for place, curve in enumerate(own)]
+    labels = [_label(grid, curve, names[curve.group], index, len(run_curves)) for index, curve in enumerate(run_curves)]
     return draw(
         "cdf",
         {
@@ -277,43 +285,45 @@ def _drawn(source: ReportSource, grid: Grid, curves: Sequence[_Curve]) -> Markup
 
 def _points(grid: Grid, curve: _Curve) -> Iterator[Row]:
     """Corners of a curve from left to right; close corners are merged."""
-    named = {"kind": "baseline" if curve.is_baseline else "run"}
+    kind = {"kind": "baseline" if curve.is_baseline else "run"}
     ends = grid.at(0), grid.at(grid.count - 1)
     bin_size = (ends[1] - ends[0]) / MOST_POINTS
-    yield named | {"score": ends[0], "share": 1.0}
+    yield kind | {"score": ends[0], "share": 1.0}
     for row, following in pairwise([*curve.scores, {"score": math.inf}]):
         if math.floor(row["score"] / bin_size) != _bin(following["score"], bin_size):
-            yield named | {"score": row["score"], "share": max(1.0 - row["share"], 0.0)}
-    yield named | {"score": ends[1], "share": 0.0 if curve.scores[-1]["score"] <= ends[1] else None}
+            yield kind | {"score": row["score"], "share": max(1.0 - row["share"], 0.0)}
+    yield kind | {"score": ends[1], "share": 0.0 if curve.scores[-1]["score"] <= ends[1] else None}
 
 
 def _bin(score: float, size: float) -> float:
     return score if math.isinf(score) else math.floor(score / size)
 
 
-def _label(grid: Grid, curve: _Curve, name: str, place: int, count: int) -> Row:
+def _label(grid: Grid, curve: _Curve, name: str, index: int, count: int) -> Row:
     """Label of a curve, at a height of its own: above the curve for the best models, below it for the others.
 
-    place: index of the curve among `count` curves. Curves fall, so the right side of a curve is above it.
+    index: index of the curve among `count` curves. Curves fall, so the right side of a curve is above it.
     """
-    share = 0.9 - 0.8 * place / (count - 1) if count > 1 else 0.6
+    share = 0.9 - 0.8 * index / (count - 1) if count > 1 else 0.6
     score = curve.reached_by(share)
     x = (score - grid.at(0)) / (grid.at(grid.count - 1) - grid.at(0)) * plot_of_curves().width
-    room = plot_of_curves().width - x if place < count / 2 else x
-    is_right = (place < count / 2) == (room > len(name) * LETTER_UNITS + 8)
+    room = plot_of_curves().width - x if index < count / 2 else x
+    is_right = (index < count / 2) == (room > len(name) * LETTER_UNITS + 8)
     return {"score": score, "share": share, "align": "left" if is_right else "right", "text": name}
 
 
-def _reading(source: ReportSource, curves: Sequence[_Curve]) -> str:
+def _sentence(source: ReportSource, curves: Sequence[_Curve]) -> str:
     """Sentence with the score that half of the outputs reach, for the first and the last model."""
-    own = [curve for curve in curves if not curve.is_baseline]
-    words = f"Half of the outputs of {own[0].name} score at least {score_words(own[0].reached_by(0.5))}"
-    if len(own) > 1:
-        words += f", half of those of {own[-1].name} at least {score_words(own[-1].reached_by(0.5))}"
+    run_curves = [curve for curve in curves if not curve.is_baseline]
+    sentence = (
+        f"Half of the outputs of {run_curves[0].name} score at least {score_words(run_curves[0].reached_by(0.5))}"
+    )
+    if len(run_curves) > 1:
+        sentence += f", half of those of {run_curves[-1].name} at least {score_words(run_curves[-1].reached_by(0.5))}"
     baselines = [curve for curve in curves if curve.is_baseline]
-    words += f". Dashed: the baseline {baselines[0].run_id}." if baselines else "."
+    sentence += f". Dashed: the baseline {baselines[0].run_id}." if baselines else "."
     if unscored := sum(row["output_count"] - row["n"] for row in source.summary.scores):
-        words += f" Not counted: {counted(unscored, 'output')} without a score."
+        sentence += f" Not counted: {counted(unscored, 'output')} without a score."
     if len(source.groups) > len(source.drawn_groups):
-        words += f" The picture shows {len(source.drawn_groups)} of {len(source.groups)} models, the tables all."
-    return words
+        sentence += f" The picture shows {len(source.drawn_groups)} of {len(source.groups)} models, the tables all."
+    return sentence

@@ -2,10 +2,10 @@
 
 import pytest
 
+from gradebook.rubrics.text.wording import rate_words, score_words
 from gradebook.tasks.lake.user_queries import run_query
-from gradebook.tasks.system.number_format import rate_words, score_words
 from tests.support.chromium import Visiting
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.page_runs import Reported
 
 pytestmark = pytest.mark.browser
@@ -55,7 +55,7 @@ def test_every_weight_of_the_map_equals_sql(visit: Visiting, reported: Reported)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", ["hostile", *nightly(["demo"])])
+@pytest.mark.parametrize("name", ["hostile", *matrix(["demo"])])
 def test_a_number_of_the_map_links_to_the_examples_of_its_criterion_and_model(
     visit: Visiting, reported: Reported, name: str
 ):

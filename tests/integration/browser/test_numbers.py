@@ -2,9 +2,9 @@
 
 import pytest
 
+from gradebook.rubrics.text.wording import rate_words, score_words
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.lake.user_queries import run_query
-from gradebook.tasks.system.number_format import rate_words, score_words
 from tests.support.chromium import Visit, Visiting
 from tests.support.page_runs import Reported
 
@@ -28,7 +28,13 @@ def table_on(seen: Visit, caption: str) -> list[dict[str, str]]:
 
 
 def test_the_scores_on_the_page_equal_sql(visit: Visiting, reported: Reported):
-    query = "select * from run_scores where run_id = 'demo' order by mean desc nulls last, model"
+    query = """
+        with lowest as (
+            select model, arg_min(criterion_id, mean) as lowest, min(mean) as lowest_mean,
+            from criterion_scores where run_id = 'demo' and weight > 0 group by model
+        )
+        from run_scores natural join lowest where run_id = 'demo' order by mean desc nulls last, model
+    """
     with visit(reported.pages["demo"]) as seen:
         shown = table_on(seen, "Scores by model")
     assert shown == [score_cells(row) for row in rows_of(reported, query)]
@@ -39,6 +45,8 @@ def score_cells(row: Row) -> dict[str, str]:
     passing = f"{rate_words(row['pass_low'])} to {rate_words(row['pass_high'])}"
     return {
         "Model": model_name(row),
+        "Verdict": "may ship" if row["mean"] > 0.9 else "may not ship",
+        "Lowest criterion": f"{row['lowest']} {score_words(row['lowest_mean'])}",
         "Mean": score_words(row["mean"]),
         "95% interval": f"{score_words(row['ci_low'])} to {score_words(row['ci_high'])}",
         "SD": score_words(row["sd"]),

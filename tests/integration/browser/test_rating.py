@@ -213,28 +213,31 @@ def test_two_criteria_of_steps_are_rated_and_what_is_disputed_is_settled_by_keyb
         check_layout(page)
         page.keyboard.press("1")
         page.keyboard.press("Control+Enter")
-        assert page.text_content("#saved") == "2 not rated yet"  # no cause
-        # After a level its cause has the focus: a mistake; Tab passes over the confidence and the box.
-        for key in ("1", "a", "Tab", "Tab", "j", "1", "a", "Tab", "Tab", "Tab", "m", "Control+Enter"):
+        assert page.text_content("#saved") == "1 without a cause, 1 not rated yet"
+        assert page.locator(".lack").all_text_contents() == ["without a cause", "not rated yet"]
+        # After a level its cause has the focus: a mistake; then what the next row lacks, its severity last.
+        for key in ("3", "1", "c", "r", "3", "m", "Control+Enter"):
             page.keyboard.press(key)
-        page.wait_for_selector("text=Nothing is left to rate")
+        page.wait_for_selector("text=Nothing is left to settle")
         plain = opened(browser, server.links["leo"], java_script_enabled=False)
         for name, level in (("steps", "right"), ("safe", "fine")):
             plain.check(f"[name='level.{name}.2'][value={level}]")
         plain.click("button[value=submit]")
-        assert "not rated yet" in plain.text_content("main")
+        assert "2 decisions lack a level or its cause" in plain.text_content("main")
+        assert plain.locator(".lack").all_text_contents() == ["without a cause"] * 2
         for name in ("steps", "safe"):
-            plain.select_option(f"[name='cause.{name}.2']", "taste")
+            plain.check(f"[name='cause.{name}.2'][value=taste]")
         plain.click("button[value=submit]")
-        plain.wait_for_selector("text=Nothing is left to rate")
+        plain.wait_for_selector("text=Nothing is left to settle")
     with connect(lake, read_only=True) as connection:
-        select = "select adjudicator, criterion_id, label, severity, cause from step_adjudications order by all"
+        columns = "adjudicator, criterion_id, label, severity, cause, confidence, needs_rubric_update"
+        select = f"select {columns} from step_adjudications order by all"
         settled = connection.execute(select).fetchall()
     assert settled == [
-        ("lea", "safe", "unsafe", "minor", "mistake"),
-        ("lea", "steps", "wrong", None, "mistake"),
-        ("leo", "safe", "fine", None, "taste"),
-        ("leo", "steps", "right", None, "taste"),
+        ("lea", "safe", "unsafe", "minor", "mistake", "low", True),
+        ("lea", "steps", "wrong", None, "mistake", None, False),
+        ("leo", "safe", "fine", None, "taste", None, False),
+        ("leo", "steps", "right", None, "taste", None, False),
     ]
 
 

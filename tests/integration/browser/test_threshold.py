@@ -2,8 +2,8 @@
 
 import pytest
 
+from gradebook.rubrics.text.wording import share_words
 from gradebook.tasks.lake.user_queries import run_query
-from gradebook.tasks.system.number_format import share_words
 from tests.support.chromium import Visit, Visiting
 from tests.support.page_runs import Reported
 

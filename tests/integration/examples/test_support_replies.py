@@ -250,3 +250,16 @@ def test_the_worst_replies_begin_with_those_that_failed_a_gate() -> None:
         )
         worst = [(row[0], row[2]) for row in connection.execute(questions()[2]).fetchall()]
     assert worst == [("c02", "failed gate: leak"), ("c01", "tone: curt")]
+
+
+def test_the_second_judge_answers_the_same_questions_with_its_most_probable_level():
+    rows = read_lines("decisions.jsonl")
+    asked = [(row["case_id"], row["model"], row["criterion_id"]) for row in rows]
+    assert asked == [(row["case_id"], row["model"], row["criterion_id"]) for row in read_lines("replies.jsonl")]
+    for row in rows:
+        levels = {level.id for level in rubric().criterion(row["criterion_id"]).ranked_levels}
+        distribution = row["distribution"]
+        assert (distribution.keys(), max(distribution, key=distribution.get)) == (levels, row["level"])
+        assert sum(distribution.values()) == pytest.approx(1)
+    levels = [[row["level"] for row in read_lines(name)] for name in ("decisions.jsonl", "replies.jsonl")]
+    assert sum(one != other for one, other in zip(*levels, strict=True)) == 21

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from gradebook.rubrics.checks.audio.waves import tone, wave_file
+from gradebook.rubrics.checks.audio import tone, wave_file
 from tests.support.media_samples import SeeingJudge, parts_of
 
 RUBRIC = """

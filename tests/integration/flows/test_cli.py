@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.samples import write_outputs, write_rubric
 from tests.support.scored_lake import make_lake
 
@@ -40,7 +40,7 @@ finally:
 
 
 @pytest.mark.parametrize(
-    "words", [*nightly([(("--help",),)]), ("evaluate", "--help"), *nightly([(("sql", "select 1"),), (("runs",),)])]
+    "words", [*matrix([(("--help",),)]), ("evaluate", "--help"), *matrix([(("sql", "select 1"),), (("runs",),)])]
 )
 def test_quick_commands_import_nothing_slow(words):
     assert not modules_after(*words).intersection(SLOW_TO_IMPORT)
@@ -52,7 +52,7 @@ def test_quick_commands_import_nothing_slow(words):
 def test_only_the_module_of_the_chosen_command_is_imported(words, loaded):
     room = "gradebook.flows.commands."
     found = {name.removeprefix(room) for name in modules_after(*words) if name.startswith(room)}
-    assert found - {"completion", "options"} == loaded
+    assert found - {"options"} == loaded
 
 
 def test_a_query_that_ctrl_c_ended_is_told_in_a_sentence(tmp_path):
@@ -64,7 +64,7 @@ from gradebook.flows import entry
 def interrupted(*_):
     raise RuntimeError("Query interrupted")  # as DuckDB says it
 
-runs.list_runs = interrupted
+runs.list_runs_with_verdicts = interrupted
 sys.argv = ["gradebook", "runs"]
 entry.main()
 """
@@ -102,7 +102,7 @@ def test_a_missing_argument_is_named_with_what_it_is(gradebook):
     assert finished.err.startswith("gradebook: RUN: found none, expected id of the published run with the verdicts;")
 
 
-@pytest.mark.parametrize("form", ["csv", *nightly(["json"])])
+@pytest.mark.parametrize("form", ["csv", *matrix(["json"])])
 def test_a_reader_that_closes_the_pipe_early_is_no_failure(tmp_path, form):
     lake = make_lake(tmp_path)
     query = f"{sys.executable} -m gradebook sql 'from range(100000)' --format {form} --lake sqlite:{lake.address}"
@@ -137,7 +137,7 @@ def test_a_misspelled_word_or_one_of_another_tool_gets_a_suggestion(gradebook, w
     ("line", "expected"),
     [
         ("gradebook ev", ["evaluate"]),
-        *nightly(
+        *matrix(
             [
                 ("gradebook checks s", ["show"]),
                 ("gradebook evaluate --bud", ["--budget-usd"]),
@@ -225,6 +225,7 @@ def test_changes_of_the_input_are_noted(evaluate, inputs):
     outputs.write_text("\n".join([*lines, lines[0], json.dumps(row), '{"case_id": "x"}']))
     notes = evaluate(outputs, "--rubric", rubric, "--max-bad-rate", "0.5").json["notes"]
     assert notes == [
+        "1 case id with several outputs of one model and sample_index, such as c0: number them",
         "1 of 15 rows refused: see the table quarantine",
         "1 repeated row stored once",
         "unknown columns are stored in metadata: colour",

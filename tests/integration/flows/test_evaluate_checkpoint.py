@@ -12,12 +12,11 @@ import pytest
 
 from gradebook.flows.deployment import notify
 from gradebook.rubrics.model.errors import InputError, RubricError
-from gradebook.tasks.operations.checkpoint import CheckpointRequest, decide_checkpoint
-from gradebook.tasks.operations.checkpoint_gate import CheckpointDecision
+from gradebook.tasks.operations.checkpoint import CheckpointDecision, CheckpointRequest, decide_checkpoint
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.stages.submit import StagesInThreads
 from tests.support.loopback_judge import LoopbackJudge
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.samples import query, write_lines
 from tests.support.saved_checkpoints import deploy_checkpoint, write_brief_rubric, write_checkpoint
 
@@ -131,7 +130,7 @@ def test_outputs_of_a_served_checkpoint_are_collected_first(gradebook, rubric, t
 def test_an_event_names_paths_in_the_folders_alone_and_no_key(
     tmp_path, monkeypatch, has_folders, outputs, prompts, endpoint, said
 ):
-    from gradebook.flows.evaluate_checkpoint import refuse_foreign
+    from gradebook.flows.evaluate_checkpoint import refuse_outside_paths
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in").mkdir()
@@ -140,8 +139,8 @@ def test_an_event_names_paths_in_the_folders_alone_and_no_key(
     (tmp_path / "in" / "fine.yaml").write_text("model: m\n", encoding="utf-8")
     folders = [str(tmp_path / "in")] if has_folders else None
     with pytest.raises(InputError, match=said):
-        refuse_foreign((outputs, prompts), endpoint, folders)
-    refuse_foreign(("in/*.jsonl", str(tmp_path / "in" / "p.jsonl")), "in/fine.yaml", folders)
+        refuse_outside_paths((outputs, prompts), endpoint, folders)
+    refuse_outside_paths(("in/*.jsonl", str(tmp_path / "in" / "p.jsonl")), "in/fine.yaml", folders)
 
 
 def test_prompts_without_an_endpoint_are_refused(rubric, tmp_path):
@@ -257,7 +256,7 @@ def test_a_missing_deployment_is_bad_input(prefect_server, gradebook, tmp_path):
     ("address", "code", "words"),
     [
         (NOWHERE, 3, f"notify: no Prefect server answers at {NOWHERE}"),
-        *nightly([(None, 2, "PREFECT_API_URL: found none")]),
+        *matrix([(None, 2, "PREFECT_API_URL: found none")]),
     ],
 )
 def test_without_a_server_a_training_job_gets_an_error_and_none_is_started(tmp_path, address, code, words):

@@ -76,7 +76,7 @@ async def read_night(name: str) -> tuple[Any, list[str]]:
 
 
 @pytest.mark.nightly
-def test_a_failed_suite_is_named_and_the_next_night_is_compared_with_this_one(gradebook, folder):
+def test_a_failed_suite_is_named_and_is_no_baseline_of_the_next_night(gradebook, folder):
     suites = folder / "night.suites.yaml"
     ended = gradebook("nightly", suites, "--date", "2026-11-21", "--json")
     assert ended.code == 3, ended.err
@@ -96,7 +96,7 @@ def test_a_failed_suite_is_named_and_the_next_night_is_compared_with_this_one(gr
     assert [end["means"][0]["before"] for end in ended.json["suites"][1:]] == [None, None]
     (strict, mild) = (end["means"][0] for end in second.json["suites"])
     # every answer has 7 words: a limit of 1 fails all, a limit of 50 passes all
-    assert (strict["mean"], strict["before"], strict["difference"]) == (0, 0, 0)
+    assert (strict["mean"], strict["before"], strict["difference"]) == (0, None, None)
     assert (mild["mean"], mild["before"], mild["difference"]) == (1, 1, 0)
     assert gradebook("nightly", suites, "--date", "2026-11-22", "--only", "mild").code == 0
     gone = gradebook("nightly", suites, "--date", "2026-11-22", "--only", "gone")
@@ -113,10 +113,10 @@ def test_a_night_on_a_server_ends_in_a_state_with_its_sentence_and_leaves_an_art
     assert "2 of 3 suites published; gates not met by strict; not finished: gone (" in state.message
     assert "none.yaml" in artifact
     assert gradebook("nightly", suites, "--date", "2026-11-22", "--only", "mild", "--only", "strict").code == 1
-    state, (artifact,) = asyncio.run(read_night("night 2026-11-22"))
+    state, (artifact,) = asyncio.run(read_night("night 2026-11-22: gates not met"))
     assert (state.name, state.is_completed()) == ("GatesNotMet", True)
     assert state.message == "2 of 2 suites published; gates not met by strict"
-    assert "| mild | met | small | 1.000 | 1.000 | +0.000 | $0 |" in artifact
+    assert "| mild | may ship | small | 1.000 | length 1.000 | 1.000 | +0.000 | $0 |" in artifact
 
 
 @pytest.mark.nightly
@@ -138,6 +138,7 @@ def test_a_night_without_a_key_exits_as_an_evaluation_does(gradebook, folder, mo
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     ended = gradebook("nightly", "judged.suites.yaml", "--only", "judged")
     assert (ended.code, "judged: https://api.openai.com/v1: found no key in OPENAI_API_KEY" in ended.out) == (2, True)
+    assert query(gradebook, "select run_id from runs") == []  # as after `evaluate`
 
 
 def test_a_wrong_suites_file_exits_with_2_and_creates_no_lake(gradebook, folder):
@@ -158,6 +159,14 @@ def test_a_dry_run_lists_the_suites_with_their_outputs_and_faults(gradebook, fol
     rows = [(row["suite"], row["output_count"], row["cost_usd"]) for row in json.loads(ended.out)["suites"]]
     assert (ended.code, (folder / "lake").exists()) == (2, False)
     assert rows == [("gone", None, None), ("strict", 7, 0), ("mild", 7, 0)]
+
+
+def test_a_dry_run_notes_a_budget_that_is_too_small_for_a_suite_and_for_all(gradebook, folder):
+    ended = gradebook("nightly", "judged.suites.yaml", "--dry-run")
+    first, second = [line for line in ended.err.splitlines() if line.startswith("note: ")]
+    assert first.startswith("note: judged: budget: a reply alone could cost")
+    assert "a larger `budget_usd` in the suites file" in first
+    assert second.startswith("note: budget: all suites are estimated at")
 
 
 @pytest.mark.nightly

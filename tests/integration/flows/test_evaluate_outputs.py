@@ -233,17 +233,11 @@ def test_a_broken_verdict_stops_the_publication(evaluate, gradebook, judge, outp
 
 
 @pytest.mark.nightly
-def test_an_old_version_reads_as_it_was(unjudged, evaluate, gradebook, outputs, rubric):
+def test_an_old_version_reads_as_it_was_and_outputs_are_stored_once(unjudged, evaluate, gradebook, outputs, rubric):
     first = json.loads(unjudged.out)["version"]
     evaluate(outputs, "--rubric", rubric)
     assert len(query(gradebook, "select distinct run_id from output_scores")) == 2
     assert len(query(gradebook, "select distinct run_id from output_scores", "--at", str(first))) == 1
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-def test_outputs_are_stored_once_for_all_runs(unjudged, evaluate, gradebook, outputs, rubric):
-    evaluate(outputs, "--rubric", rubric)
     assert query(gradebook, "select count(*) n, count(distinct output_id) d from outputs") == [{"n": 12, "d": 12}]
 
 

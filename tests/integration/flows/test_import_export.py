@@ -6,14 +6,18 @@ from typing import Any
 
 import pytest
 
+from gradebook.flows.commands.options import DEFAULT_LAKE
 from gradebook.rubrics.importers.registry import FORMAT_NAMES, find_format
-from tests.support.nightly import nightly
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import commit
+from tests.support.nightly import matrix
+from tests.support.preference_judge import write_preference
 from tests.support.samples import write_outputs
 
 EXAMPLES = Path(__file__).parents[2] / "unit" / "rubrics" / "importers" / "examples"
 OF_RUBRICS = [
     ("potato", "trajectory.yaml"),
-    *nightly(
+    *matrix(
         [
             ("tree", "tree.json"),
             ("potato", "potato.yaml"),
@@ -26,7 +30,7 @@ OF_RUBRICS = [
 ]
 OF_CASES = [
     ("scale", "scale.json"),
-    *nightly(
+    *matrix(
         [
             ("healthbench", "healthbench.jsonl"),
             ("prometheus", "prometheus.json"),
@@ -35,6 +39,20 @@ OF_CASES = [
         ]
     ),
 ]
+
+OF_RUBRICS_READ = [("openai-graders", "openai-graders.json")]
+OF_RESULTS = [
+    ("openai-evals", "openai-evals.jsonl"),
+    ("promptfoo", "promptfoo.json"),
+    ("deepeval", "deepeval.json"),
+    ("lm-eval", "lm-eval.jsonl"),
+    ("pairs", "pairs.json"),
+    ("inspect-scores", "inspect-scores.json"),
+    ("tau-bench", "tau-bench.json"),
+    ("terminal-bench", "terminal-bench.json"),
+]
+# Rows with criteria as those of a checklist; there is nothing to export.
+OF_CASES_READ = [("multichallenge", "multichallenge.jsonl"), ("advancedif", "advancedif.jsonl")]
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -63,7 +81,9 @@ def import_answered(gradebook, form: str, example: str, folder: Path) -> Path:
 
 
 def test_every_format_has_an_example_here():
-    rows = [getattr(row, "values", row) for row in (*OF_RUBRICS, *OF_CASES)]
+    rows = [
+        getattr(row, "values", row) for row in (*OF_RUBRICS, *OF_CASES, *OF_CASES_READ, *OF_RUBRICS_READ, *OF_RESULTS)
+    ]
     assert {form for form, _ in rows} == set(FORMAT_NAMES)
 
 
@@ -78,6 +98,32 @@ def test_an_imported_rubric_is_evaluated_and_exported(gradebook, evaluate, tmp_p
     read = find_format(form).read
     original, again = (read(path.read_text(encoding="utf-8"), example) for path in (EXAMPLES / example, back))
     assert again.rubric == original.rubric
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("form", "example"), OF_RUBRICS_READ)
+def test_an_imported_rubric_of_a_format_that_is_only_read_is_evaluated(gradebook, evaluate, tmp_path, form, example):
+    rubric = tmp_path / "rubric.yaml"
+    assert gradebook("rubric", "import", EXAMPLES / example, "--format", form, "-o", rubric).code == 0
+    finished = evaluate(write_outputs(tmp_path / "o.jsonl", count=2), "--rubric", rubric, "--allow-unscored")
+    assert finished.code in (0, 1), finished.err
+    refused = gradebook("rubric", "export", rubric, "--format", form)
+    assert (refused.code, f"--format: found {form}, which is only read" in refused.err) == (2, True)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("form", "example"), OF_RESULTS)
+def test_imported_results_have_the_scores_of_their_evaluator(gradebook, evaluate, tmp_path, form, example):
+    folder = tmp_path / "results"
+    assert gradebook("rubric", "import", EXAMPLES / example, "--format", form, "-o", folder).code == 0
+    ratings, rubric, outputs = (folder / name for name in ("ratings.jsonl", "rubric.yaml", "outputs.jsonl"))
+    named = rubric if rubric.exists() else "none"
+    read = outputs if outputs.exists() else EXAMPLES / example  # of Inspect a run reads the log itself
+    finished = evaluate(read, "--rubric", named, "--ratings", ratings, "--allow-unscored")
+    assert finished.code in (0, 1), finished.err
+    stored = gradebook("sql", "select criterion_id, score from ratings", "--format", "json").json
+    given = [(row["criterion_id"], row["score"]) for row in rows_of(ratings)]
+    assert sorted((row["criterion_id"], row["score"]) for row in stored) == sorted(given)
 
 
 @pytest.mark.nightly
@@ -119,6 +165,41 @@ def test_a_scale_task_comes_back_with_the_ratings_of_a_run(gradebook, evaluate, 
     assert gradebook("rubric", "import", back, "--format", "scale", "-o", again).code == 0
     assert marks_of(rows_of(again / "ratings.jsonl")) == marks_of(given) != marks_of([first, second, *others])
     assert "expected one of those" in gradebook(*words, "--force", "--run", "none-there").err
+    # a choice of the page replaces the one that came in
+    task = EXAMPLES / "scale.json"
+    assert "1 choice between outputs, 1 new" in gradebook("ratings", "import", task, "--rubric", "none").out
+    changed = "'b' as choice, 0.75 as score, 'ann' as rater, now() as rated_at, null as likert_value"
+
+    def choose(connection: Any, _version: int) -> None:
+        connection.execute(f"insert into preferences by name select * replace ({changed}) from preferences")
+
+    commit(find_lake(DEFAULT_LAKE), "a choice", choose)
+    assert gradebook(*words, "--force", "--run", run_id).code == 0
+    assert '"value": "model_b"' in back.read_text(encoding="utf-8")
+
+
+def test_a_judge_s_preferences_are_held_against_the_labels_of_pairs(judge, gradebook, evaluate, tmp_path):
+    judge.writer = write_preference  # the answer with more stars
+    pairs = [("a **", "b", 1), ("c", "d *", 2), ("e *", "f", 2)]
+    rows = [
+        {"input": f"Say {first}", "output_1": first, "output_2": second, "label": label}
+        for first, second, label in pairs
+    ]
+    file = tmp_path / "dataset.json"
+    file.write_text(json.dumps(rows), encoding="utf-8")
+    folder = tmp_path / "out"
+    assert gradebook("rubric", "import", file, "--format", "pairs", "-o", folder).code == 0
+    words = ("--rubric", folder / "rubric.yaml", "--ratings", folder / "ratings.jsonl", "--judge", "m")
+    assert evaluate(folder / "outputs.jsonl", *words, "--allow-unscored").code in (0, 1)
+    agreement = gradebook("agreement", "--json").json["agreement"][0]
+    assert agreement["statistics"]["percent_agreement"]["value"] == pytest.approx(2 / 3)  # the third label is wrong
+
+
+def test_outputs_without_a_model_get_the_one_that_is_named(gradebook, tmp_path):
+    words = ("rubric", "import", EXAMPLES / "lm-eval.jsonl", "--format", "lm-eval", "-o", tmp_path / "out")
+    assert gradebook(*words, "--model", "small").code == 0
+    rows = [*rows_of(tmp_path / "out" / "outputs.jsonl"), *rows_of(tmp_path / "out" / "ratings.jsonl")]
+    assert {row["model"] for row in rows} == {"small"}
 
 
 def test_a_file_is_not_overwritten_without_force(gradebook, tmp_path):

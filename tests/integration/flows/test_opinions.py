@@ -132,13 +132,20 @@ def test_a_run_with_one_opinion_a_verdict_has_no_opinions(evaluated, gradebook, 
 # -------- panels
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_a_panel_asks_each_of_its_judges(evaluate, gradebook, judge, other, words, tmp_path):
+def test_a_panel_asks_each_of_its_judges_per_case_criteria_too(evaluate, gradebook, judge, other, words, tmp_path):
+    levels = [{"id": "no", "score": 0, "description": "No."}, {"id": "yes", "score": 1, "description": "Yes."}]
+    own = [{"id": "polite", "description": "Is it polite?", "method": {"type": "judge"}, "levels": levels}]
+    row = {"case_id": "own", "model": "small", "output": "Thank you.", "criteria": own}
+    with (tmp_path / "outputs.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
     write_judge(tmp_path, "panel: [a.yaml, b.yaml]", a=("", judge), b=("", other))
     finished = evaluate(*words)
     assert finished.code == 0, finished.err
-    assert (judge.request_count, other.request_count, finished.json["judge"]) == (COUNT, COUNT, "panel(a, b)")
-    assert count(gradebook, "opinions where judge = 'b'") == COUNT
-    assert count(gradebook, "judge_noise where agreement_rate is not null") == 2
+    asked = COUNT + 2  # the last output has a criterion of its own
+    assert (judge.request_count, other.request_count, finished.json["judge"]) == (asked, asked, "panel(a, b)")
+    assert count(gradebook, "opinions where judge = 'b'") == asked
+    assert count(gradebook, "opinions where criterion_id = 'polite'") == 2
+    assert count(gradebook, "judge_noise where agreement_rate is not null and criterion_id = 'clarity'") == 2
 
 
 @pytest.mark.nightly
@@ -200,19 +207,6 @@ def test_recorded_replies_can_be_a_panel_member(evaluate, gradebook, judge, word
     assert finished.code == 0, finished.err
     off = "verdicts v join opinions o using (output_id, criterion_id) where o.judge = 'a' and o.score <> v.score"
     assert (judge.request_count, count(gradebook, off)) == (COUNT, 0)  # recorded replies are never worse
-
-
-@pytest.mark.nightly
-def test_per_case_criteria_are_judged_by_the_panel_too(evaluate, gradebook, judge, other, words, tmp_path):
-    levels = [{"id": "no", "score": 0, "description": "No."}, {"id": "yes", "score": 1, "description": "Yes."}]
-    own = [{"id": "polite", "description": "Is it polite?", "method": {"type": "judge"}, "levels": levels}]
-    row = {"case_id": "own", "model": "small", "output": "Thank you.", "criteria": own}
-    with (tmp_path / "outputs.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
-    write_judge(tmp_path, "panel: [a.yaml, b.yaml]", a=("", judge), b=("", other))
-    assert evaluate(*words).code == 0
-    assert count(gradebook, "opinions where criterion_id = 'polite'") == 2
-    assert (judge.request_count, other.request_count) == (COUNT + 2, COUNT + 2)
 
 
 # -------- cascades

@@ -140,7 +140,6 @@ def has_looked(folder: Path) -> bool:
 
 
 def children_of(pid: int) -> list[str]:
-    """Child processes of a process, except the one that stays for later commands."""
+    """Child processes of a process."""
     threads = Path(f"/proc/{pid}/task").glob("*/children")
-    children = [child for thread in threads for child in thread.read_text(encoding="utf-8").split()]
-    return [child for child in children if b"suite_server" not in Path(f"/proc/{child}/cmdline").read_bytes()]
+    return [child for thread in threads for child in thread.read_text(encoding="utf-8").split()]

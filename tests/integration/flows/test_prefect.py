@@ -1,7 +1,6 @@
 """Prefect's view of a run: names, states, artifacts and deployments; and runs without a network."""
 
 import asyncio
-import json
 import os
 import shutil
 import sqlite3
@@ -16,7 +15,7 @@ import pytest
 import yaml
 
 from gradebook.flows.deployment.automations import AUTOMATIONS, GATES_NOT_MET
-from gradebook.tasks.stages.expectations import refuse_bad_expectations, shipped_suites
+from gradebook.tasks.stages.quality import refuse_bad_expectations, shipped_suites
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.prefect_homes import on_server, person, processes_of
 from tests.support.samples import write_outputs, write_rubric
@@ -40,12 +39,12 @@ def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str 
 
 
 async def read_run(name: str, last_task: str | None):
-    """Flow run of that name, its task runs and its artifacts, after the last task run is recorded."""
+    """Flow run whose name begins so, its task runs and its artifacts, after the last task run is recorded."""
     from prefect import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
 
     async with get_client() as client:
-        (run,) = await client.read_flow_runs(flow_run_filter=FlowRunFilter(name=FlowRunFilterName(any_=[name])))
+        (run,) = await client.read_flow_runs(flow_run_filter=FlowRunFilter(name=FlowRunFilterName(like_=name)))
         chosen = FlowRunFilter(id={"any_": [run.id]})
         for _ in range(100):  # the server records task runs a moment after they end
             tasks = await client.read_task_runs(flow_run_filter=chosen)
@@ -72,7 +71,7 @@ def test_an_evaluation_leaves_its_names_states_and_artifacts(evaluate, words):
     finished = evaluate(*words)
     assert finished.code == 0, finished.err
     run, tasks, artifacts = asyncio.run(read_run(f"rubric over {words[0].name}: large, small", "report"))
-    assert run.state.is_completed()
+    assert run.state.is_completed() and run.name.endswith(f": {finished.json['verdict']['word']}")
     assert {"ingest", "plan", "clarity · shard 0", "length · shard 0", "publish"} <= {task.name for task in tasks}
     assert all(task.state.is_completed() for task in tasks)
     assert {artifact.key for artifact in artifacts} == {
@@ -80,7 +79,7 @@ def test_an_evaluation_leaves_its_names_states_and_artifacts(evaluate, words):
     }
     (scores,) = [artifact.data for artifact in artifacts if artifact.key == "short-answer-scores"]
     means = {row["model"]: f"{row['mean']:.3f}" for row in finished.json["scores"]}
-    assert {model: mean for model, mean, *_ in rows_of(scores) if model in means} == means
+    assert {row[0]: row[3] for row in rows_of(scores) if row[0] in means} == means
 
 
 @pytest.mark.nightly
@@ -110,7 +109,9 @@ def test_a_rescored_run_leaves_its_scores_and_costs(evaluate, words):
         f"short-answer-{kind}" for kind in ("scores", "costs", "report")
     }
     (scores,) = [artifact.data for artifact in artifacts if artifact.key == "short-answer-scores"]
-    assert ["large", f"{summary.scores[0]['mean']:.3f}"] in [row[:2] for row in rows_of(scores)]
+    assert ["large", f"{summary.scores[0]['mean']:.3f}"] in [
+        [row[0], row[3]] for row in rows_of(scores) if len(row) > 3
+    ]
 
 
 @pytest.mark.server
@@ -152,15 +153,6 @@ async def create_work_pool(name: str) -> None:
     template = ProcessWorker.get_default_base_job_template()
     async with get_client() as client:
         await client.create_work_pool(WorkPoolCreate(name=name, type="process", base_job_template=template))
-
-
-async def order_run(name: str, parameters: dict[str, object]) -> None:
-    """As `prefect deployment run`, which takes seconds to start."""
-    from prefect import get_client
-
-    async with get_client() as client:
-        deployment = await client.read_deployment_by_name(name)
-        await client.create_flow_run_from_deployment(deployment.id, parameters=parameters)
 
 
 async def read_deployment(name: str):
@@ -246,42 +238,6 @@ def test_the_event_s_payload_becomes_parameters_and_missing_fields_are_none(payl
 def test_no_heartbeat_is_expected_of_a_nightly_run_with_unmet_gates():
     silent = next(each["trigger"] for each in AUTOMATIONS if "silent" in each["name"])
     assert f"prefect.flow-run.{GATES_NOT_MET}" in silent["expect"]
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-@pytest.mark.server
-def test_deploying_again_keeps_each_automation_once(deployed):
-    from prefect.client.orchestration import get_client
-
-    again = call([*PREFECT, "deploy", "--all"], deployed)
-    assert again.returncode == 0, again.stdout + again.stderr
-    with get_client(sync_client=True) as client:
-        found = client.request("POST", "/automations/filter", json={}).json()
-    names = sorted(
-        each["name"] for each in found if each["name"].startswith("gradebook: ")
-    )  # without the trigger's own
-    assert names == ["gradebook: a crashed run goes on", "gradebook: a silent run has crashed"]
-
-
-@pytest.mark.slow
-@pytest.mark.server
-def test_a_worker_runs_a_deployment_and_publishes(deployed, gradebook, tmp_path):
-    write_outputs(tmp_path / "outputs.jsonl")
-    write_rubric(tmp_path / "rubric.yaml")
-    lake = f"sqlite:{tmp_path}/lake/catalog.sqlite"
-    asked = {
-        "outputs": f"{tmp_path}/outputs.jsonl",
-        "rubric": f"{tmp_path}/rubric.yaml",
-        "judge": None,
-        "lake": lake,
-        "budget_usd": None,
-    }
-    asyncio.run(order_run("evaluate-outputs/outputs", asked))
-    worked = call([*PREFECT, "worker", "start", "--pool", "gradebook", "--run-once"], tmp_path)
-    rows = gradebook("sql", "select trigger, status from runs", "--lake", lake, "--format", "json")
-    assert rows.code == 0, worked.stdout + worked.stderr
-    assert json.loads(rows.out) == [{"trigger": "manual", "status": "published"}]
 
 
 @pytest.mark.nightly

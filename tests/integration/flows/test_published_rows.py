@@ -14,7 +14,7 @@ from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.lake.versions import list_versions
 from tests.support.loopback_judge import LoopbackJudge
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.samples import write_lines, write_outputs, write_rubric
 
 pytestmark = [pytest.mark.nightly, pytest.mark.slow]
@@ -139,17 +139,19 @@ def test_the_digests_are_of_rows_in_every_table(story: Story):
     # tests/integration/tasks/serving, claims and similarities in tests/integration/tasks/scoring.
     others = [
         "anchors",
+        "audited_scores",
         "claim_verdicts",
         "judged_preferences",
+        "reference_runs",
         "step_adjudications",
         "step_opinions",
         "step_verdicts",
-    ]  # see tasks/operations and tasks/scoring/test_steps.py
+    ]  # see tasks/operations, tasks/comparing/test_references.py and tasks/scoring/test_steps.py
     empty = sorted(["adjudications", "checkpoints", "claims", "preferences", "similarities", "weak_spots", *others])
     assert sorted(table for table, count in counts.items() if not count) == empty
 
 
-@pytest.mark.parametrize("change", ["mean = nextafter(mean, 2)", *nightly(["checkpoint = ''"])])
+@pytest.mark.parametrize("change", ["mean = nextafter(mean, 2)", *matrix(["checkpoint = ''"])])
 def test_any_change_of_a_row_changes_its_digest(story: Story, tmp_path: Path, change: str):
     shutil.copytree(story.lake.root, tmp_path / "changed")
     lake = find_lake(f"sqlite:{tmp_path}/changed/catalog.sqlite")

@@ -15,8 +15,8 @@ from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.marts.checks import checks_of
 from gradebook.tasks.runs.quality_suites import ExpectationSuite
-from gradebook.tasks.stages import expectations
-from gradebook.tasks.stages.expectations import check_suites
+from gradebook.tasks.stages import quality
+from gradebook.tasks.stages.quality import check_suites
 from gradebook.tasks.stages.rebuild import rebuild_run
 from gradebook.tasks.stages.rescore import RescoreRequest, rescore_run
 from tests.support.samples import write_outputs, write_rubric
@@ -145,7 +145,7 @@ def test_a_wrong_suite_is_refused_before_anything_is_written(evaluate, gradebook
 
 
 def test_a_table_of_many_rows_is_checked_in_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr(expectations, "BATCH_ROWS", 2_048)
+    monkeypatch.setattr(quality, "BATCH_ROWS", 2_048)
     duckdb.sql("select i % 2_000 as sample_index from range(4_000) as rows (i)").write_parquet(
         str(tmp_path / "o.parquet")
     )

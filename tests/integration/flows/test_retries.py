@@ -101,7 +101,7 @@ def test_after_the_last_attempt_the_flow_run_has_failed_and_judgments_are_stored
 def test_a_death_reported_twice_counts_once_and_a_failed_attempt_is_not_a_death():
     from prefect.states import AwaitingRetry, Crashed, Pending, Running, Scheduled
 
-    from gradebook.flows.deployment.run_ids import death_count
+    from gradebook.flows.deployment.names import death_count
 
     first = [Scheduled(), Pending(), Running(), Crashed(), AwaitingRetry(), Crashed(), AwaitingRetry()]
     assert death_count(first) == 1

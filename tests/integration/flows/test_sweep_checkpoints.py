@@ -59,27 +59,20 @@ def test_a_requested_checkpoint_is_not_requested_again_by_the_sweep(deployment, 
 
 @pytest.mark.server
 def test_the_flow_requests_readable_checkpoints_and_names_the_others(deployment, gradebook, rubric, saved):
+    from prefect.client.orchestration import get_client
+
     from gradebook.flows.sweep_checkpoints import sweep_checkpoints
 
     asked = {"rubric": rubric, "place": str(saved), "model": "m", "deployment": deployment}
     swept = sweep_checkpoints(**asked)
     assert [row["flow_run"]["is_new"] for row in swept["undecided"]] == [True, True]
+    with get_client(sync_client=True) as client:
+        made = [client.read_flow_run(row["flow_run"]["flow_run_id"]) for row in swept["undecided"]]
+    assert [run.parent_task_run_id for run in made] == [None, None]  # no subflow of the sweep
     (saved / "step-3.parquet").write_bytes(b"half a file")
     write_checkpoint(saved / "step-4.jsonl", 4)
     with pytest.raises(UnfinishedError, match=r"^4 checkpoints found, 4 of .* 1 requested now; .*: m @ 3: "):
         sweep_checkpoints(**asked)
-
-
-@pytest.mark.server
-def test_a_requested_flow_run_is_not_a_subflow_of_the_sweep(deployment, gradebook, rubric, saved):
-    from prefect.client.orchestration import get_client
-
-    from gradebook.flows.sweep_checkpoints import sweep_checkpoints
-
-    swept = sweep_checkpoints(rubric, str(saved), model="m", deployment=deployment)
-    with get_client(sync_client=True) as client:
-        made = [client.read_flow_run(row["flow_run"]["flow_run_id"]) for row in swept["undecided"]]
-    assert [run.parent_task_run_id for run in made] == [None, None]
 
 
 def test_a_table_in_a_file_names_checkpoints(gradebook, rubric, saved):
@@ -103,8 +96,7 @@ def test_a_table_with_an_invalid_row_is_refused(gradebook, rubric, tmp_path, row
 
 
 @pytest.mark.nightly
-@pytest.mark.server
-def test_a_table_of_the_lake_names_checkpoints(prefect_server, gradebook, rubric, saved):
+def test_a_table_of_the_lake_names_checkpoints(gradebook, rubric, saved):
     gradebook("evaluate", "saved/step-1.jsonl", "--rubric", rubric)
     never = "select distinct 'm' as model, '1' as checkpoint, dataset as outputs from runs"
     assert query(gradebook, "select count(*) as n from runs") == [{"n": 1}]

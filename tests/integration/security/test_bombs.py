@@ -16,7 +16,7 @@ from gradebook.rubrics.model.errors import OutputsError, RatingsError
 from gradebook.tasks.datasets import decompression as unpacking
 from gradebook.tasks.datasets.decompression import value_fault
 from gradebook.tasks.datasets.file_formats import encoding_of, read_format
-from gradebook.tasks.ratings.import_sources import read_rating_rows
+from gradebook.tasks.ratings.import_sheets import read_rating_rows
 from tests.support.bounded import bounded_work
 from tests.support.nightly import nightly
 

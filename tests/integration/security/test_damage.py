@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 
 from gradebook import open_lake
-from gradebook.tasks.lake import file_digests
+from gradebook.tasks.lake import data_files
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.compaction import compact_lake
 from gradebook.tasks.lake.connections import commit, connect
-from gradebook.tasks.lake.data_files import named_files
-from gradebook.tasks.lake.file_digests import stored_digests
-from gradebook.tasks.operations.doctor.lake_files import examine_files
+from gradebook.tasks.lake.data_files import named_files, stored_digests
+from gradebook.tasks.operations.doctor.examine import examine_files
 from tests.support.nightly import nightly
 from tests.support.published_runs import publish
 from tests.support.samples import write_lines
@@ -107,11 +106,11 @@ def test_a_command_compares_the_newest_files_up_to_its_bound(lake, monkeypatch):
     for folder in files.values():
         (file,) = folder.iterdir()
         flip(file, file.stat().st_size // 3)
-    assert len(file_digests.changed_newest_files(lake)) == 2
+    assert len(data_files.changed_newest_files(lake)) == 2
     of_a = min(path for path in files_of(lake) if path.parent.name == "output_scores")  # names begin with the time
     newest = [path for path in files_of(lake) if path != of_a and not path.name.startswith("a-")]
-    monkeypatch.setattr(file_digests, "MOST_BYTES", sum(path.stat().st_size for path in newest))
-    assert [Path(path).parent.name for path in file_digests.changed_newest_files(lake)] == ["run_id=b"]
+    monkeypatch.setattr(data_files, "MOST_BYTES", sum(path.stat().st_size for path in newest))
+    assert [Path(path).parent.name for path in data_files.changed_newest_files(lake)] == ["run_id=b"]
 
 
 def test_a_transaction_gives_no_digest_to_a_file_that_another_has_published(lake):
@@ -134,7 +133,7 @@ def test_a_file_that_another_transaction_saw_unfinished_is_whole(lake):
 
     commit(lake, "a test's own", publish_it)
     assert named_by_doctor(lake) == []
-    assert file_digests.changed_newest_files(lake) == []
+    assert data_files.changed_newest_files(lake) == []
 
 
 @pytest.mark.parametrize("files", ['{"../../x.parquet": "0"}', '{"/dev/zero": "0"}', "[1]", '{"main/x": {}}', "0"])
@@ -147,5 +146,5 @@ def test_digests_of_a_foreign_catalog_open_no_file_elsewhere(lake, tmp_path, fil
         connection.execute("call lake.set_commit_message('x', 'x', extra_info => ?)", [extra])
 
     commit(lake, "a test's own", body)
-    assert file_digests.changed_newest_files(lake) == []
+    assert data_files.changed_newest_files(lake) == []
     assert named_by_doctor(lake) == []

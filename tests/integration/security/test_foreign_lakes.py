@@ -10,7 +10,7 @@ from gradebook.tasks.datasets.discovery import dataset_files
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.published.summary import summarise
-from gradebook.tasks.reporting.site.site import write_site
+from gradebook.tasks.reporting.site import write_site
 from gradebook.tasks.workspace.folder import RunFolder
 from tests.support.nightly import nightly
 from tests.support.published_runs import publish

@@ -10,21 +10,21 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from gradebook.flows import cli
 from gradebook.rubrics.check_kit.check import is_panic, read_settings
-from gradebook.rubrics.checks.length.tokens import TokenSettings
-from gradebook.rubrics.checks.modes import PANIC, run_check
+from gradebook.rubrics.checks.grading import PANIC, run_check
+from gradebook.rubrics.checks.length import TokenSettings
 from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.files.case_criteria import case_criteria_fault
-from gradebook.rubrics.files.digest import canonical_body, rubric_digest, rubric_from_body
 from gradebook.rubrics.files.load import parse_rubric, read_rubric
 from gradebook.rubrics.files.validate import unreadable_files
+from gradebook.rubrics.files.versions import canonical_body, rubric_digest, rubric_from_body
 from gradebook.rubrics.model.errors import GradebookError, RubricError
 from gradebook.rubrics.model.methods import CheckMethod
-from gradebook.tasks.datasets.decompression import open_unpacked
+from gradebook.tasks.datasets.decompression import open_decompressed
 from gradebook.tasks.judging.settings.files import read_endpoint, read_judge
 from gradebook.tasks.operations.suites import read_suites
 from gradebook.tasks.runs.function_settings import read_function_settings
-from gradebook.tasks.scoring.computed import score_check
-from gradebook.tasks.stages.artifacts import rubrics_for
+from gradebook.tasks.stages.review import rubrics_for
+from tests.support.scored_rows import score_rows
 
 HEAD = "id: mine\nversion: 1.0.0\ndescription: d\n"
 SECRET = "hunter2 is my password"
@@ -83,7 +83,7 @@ def test_a_tokenizer_lies_below_the_folder_of_the_rubric(tmp_path, monkeypatch):
     (tmp_path / "rubrics" / "mine.yaml").write_text(counting_rubric("in/tok.json"), encoding="utf-8")
     monkeypatch.chdir("/")
     (criterion,) = read_rubric(tmp_path / "rubrics" / "mine.yaml").criteria
-    verdicts = score_check("r", criterion, shard_of("tea", "tea and cake"))
+    verdicts = score_rows(criterion, shard_of("tea", "tea and cake"))
     assert verdicts.column("score").to_pylist() == [1.0, 0.0]
 
 
@@ -188,7 +188,7 @@ def test_a_file_that_may_have_no_end_is_refused_wherever_one_is_read_whole(tmp_p
         "functions": lambda: read_function_settings(Path(), {}),
     }
     if kind != "large":  # plain files of ratings are read as a stream
-        readers["ratings"] = lambda: open_unpacked(Path("a.jsonl"), None)
+        readers["ratings"] = lambda: open_decompressed(Path("a.jsonl"), None)
     for reader in readers.values():
         with pytest.raises((GradebookError, OSError), match=said):
             reader()

@@ -89,6 +89,8 @@ LATER = (
         "why RUN c1",
         "sql 'from judgments'",
         "judges compare RUN RUN",
+        "judges calibrate RUN",
+        "judges recalibrate RUN",
         "judges list",
         "checkpoints",
         "compact",
@@ -108,11 +110,13 @@ LATER = (
         "checks list",
         "checks try length_words --text a --set max=3",
     ),
+    *("trust RUN", "reference set RUN", "reference list", "reference clear short_answer"),
     *("ratings list", "ratings show c1", "ratings take RUN", "export ratings --out ratings.csv", "outcomes list"),
     *(
         "outcomes import clicks.csv --name clicks",
         "outcomes show RUN",
         "cases coverage cases.jsonl --against cases.jsonl",
+        "cases items short_answer",
     ),
     *("anchors make RUN --name set", "anchors list", "anchors ask set --judge gpt-4o-mini", "rebuild RUN --check"),
     *("link short_answer@1.0.0 newer.yaml --anchors set --judge gpt-4o-mini", "rescore RUN --rubric heavier.yaml"),
@@ -125,7 +129,10 @@ ALONE = ("nightly suites.yaml --prefect", "demo", "mcp")
 # What the fixture itself runs; a checkpoint is only announced to a Prefect server that somebody has set up.
 OTHERWISE = {"evaluate", "rate", "serve-rewards", "notify checkpoint"}
 # Commands that refuse a run of so few outputs, without traces, repeated replies or another run.
-TOO_SMALL = ("'noise'", "'judges', 'compare'", "'link'", "'export', 'otlp'", "'export', 'ratings'")
+TOO_SMALL = (
+    *("'noise'", "'judges', 'compare'", "'judges', 'calibrate'", "'judges', 'recalibrate'", "'cases', 'items'"),
+    *("'link'", "'export', 'otlp'", "'export', 'ratings'"),
+)
 MANY = """
 import json, sys
 from gradebook.flows.cli import main

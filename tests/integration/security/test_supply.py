@@ -82,13 +82,12 @@ def test_without_advisories_the_audit_says_that_nothing_was_compared(tmp_path, c
 
 @pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.server
 def test_the_demo_needs_no_network(tmp_path):
-    """Only loopback is there, for Prefect's own server; integration/flows/test_prefect.py has `gradebook evaluate`."""
+    """Only loopback is there; integration/flows/test_prefect.py runs a flow so."""
     unshare = ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
     if not shutil.which("unshare") or subprocess.call([*unshare, "true"], stderr=subprocess.DEVNULL):
         pytest.skip("this machine lets nobody make a network namespace")
-    command = [*unshare, sys.executable, "-m", "gradebook.flows.cli", "demo", "--prefect"]
+    command = [*unshare, sys.executable, "-m", "gradebook.flows.cli", "demo"]
     settings = person(tmp_path) | {"PYTHONPATH": str(ROOT)}
     finished = subprocess.run(
         command, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=200, check=False

@@ -291,12 +291,10 @@ def test_a_per_case_criterion_comes_last_in_the_feedback_of_a_run(memory):
     assert lines[1:] == ["tone: unscored", "mine: mean 0.10"]
 
 
-@pytest.mark.parametrize(("output_count", "expected"), [(50, "tone: Warm: Names it."), (80, "verse: high: Sings.")])
-def test_a_per_case_criterion_counts_for_the_outputs_that_have_it(memory, output_count, expected):
-    # tone costs 200 x 0.6 x 0.4 = 48, verse a mean weight of (1 + 2) / 2: 50 x 1.5 x 0.5 = 37.5, 80 x 1.5 x 0.5 = 60
+@pytest.mark.parametrize(("mean", "expected"), [(0.7, "tone: Warm: Names it."), (0.5, "verse: high: Sings.")])
+def test_the_weakest_criterion_has_the_lowest_mean_and_may_be_per_case(memory, mean, expected):
     own = [{"criterion_id": "verse", "levels": VERSE, "weight": weight, "output_id": str(weight)} for weight in (1, 2)]
-    verse = {"mean": 0.5, "output_count": output_count}
-    lines = run_words(memory, {}, own, tone={"mean": 0.6}, verse=verse)
+    lines = run_words(memory, {}, own, tone={"mean": 0.6}, verse={"mean": mean, "output_count": 50})
     assert lines[-1] == f"Weakest: {expected}"
 
 
@@ -305,14 +303,13 @@ def test_different_levels_under_one_id_give_no_aim(memory):
     assert run_words(memory, {}, own, verse={"mean": 0.5})[1:] == ["verse: mean 0.50"]
 
 
-def test_a_gate_failed_by_outputs_is_the_weakest_criterion(memory):
-    # 1 of 200 fails safe; tone costs 200 x 0.6 x 0.5
-    means = {"safe": {"mean": 0.995, "pass_rate": 0.995}, "tone": {"mean": 0.5}}
-    assert run_words(memory, {}, **means)[-1] == "Weakest: safe: pass"
+@pytest.mark.parametrize(("pass_rate", "expected"), [(0.97, "tone: Warm: Names it."), (0.4, "safe: pass")])
+def test_a_gate_is_the_weakest_only_if_its_pass_rate_is_the_lowest(memory, pass_rate, expected):
+    means = {"safe": {"mean": pass_rate, "pass_rate": pass_rate}, "tone": {"mean": 0.6}}
+    assert run_words(memory, {}, **means)[-1] == f"Weakest: {expected}"
 
 
-def test_of_two_gates_that_with_more_failures_is_the_weakest(memory):
-    # 200 x 0.1 = 20 fail safe, 50 x 0.6 = 30 the rows' own
+def test_of_two_gates_that_with_the_lower_pass_rate_is_the_weakest(memory):
     own = [{"criterion_id": "kind", "is_gate": True, "weight": 0.0, "levels": VERSE}]
     kind = {"mean": 0.4, "pass_rate": 0.4, "output_count": 50}
     lines = run_words(memory, {}, own, safe={"mean": 0.9, "pass_rate": 0.9}, kind=kind)

@@ -1,4 +1,4 @@
-"""tables.sql in a real DuckLake, compared with columns.yml, the Parquet files and the marts."""
+"""Tables of columns.yml in a real DuckLake, compared with the views, the Parquet files and the marts."""
 
 from collections.abc import Iterator
 from importlib.resources import files
@@ -8,31 +8,27 @@ import pyarrow as pa
 import pytest
 
 from gradebook.rubrics.files.tables import LEVELS_SCHEMA
-from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
-from gradebook.rubrics.model.opinions import OPINION_SCHEMA
 from gradebook.rubrics.model.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA
-from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
+from gradebook.rubrics.model.verdicts import JUDGMENT_SCHEMA, OPINION_SCHEMA, VERDICT_SCHEMA
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect, prepare_lake
-from gradebook.tasks.lake.schema import make_tables, make_views
-from gradebook.tasks.lake.sql import described_tables
-from gradebook.tasks.lake.views import KNOWN_VIEWS
+from gradebook.tasks.lake.schema import KNOWN_VIEWS, make_tables, make_views
+from gradebook.tasks.lake.sql import declared_tables
 from gradebook.tasks.marts.models import mart_names
-from gradebook.tasks.ratings.claim_ratings import CLAIM_RATINGS_SCHEMA
+from gradebook.tasks.methods.claims import CLAIM_SCHEMA, CLAIM_VERDICT_SCHEMA
+from gradebook.tasks.methods.preference import PREFERENCE_SCHEMA
+from gradebook.tasks.methods.similarity import SIMILARITY_SCHEMA
+from gradebook.tasks.methods.steps import STEP_OPINION_SCHEMA, STEP_VERDICT_SCHEMA
 from gradebook.tasks.ratings.rating_session import PAGE_COLUMNS, STEP_DECISIONS_SCHEMA
 from gradebook.tasks.ratings.run_ratings import RATING_SCHEMA
-from gradebook.tasks.ratings.step_ratings import GIVEN_STEPS_SCHEMA
-from gradebook.tasks.scoring.claims import CLAIM_SCHEMA, CLAIM_VERDICT_SCHEMA
+from gradebook.tasks.ratings.tables import CLAIM_RATINGS_SCHEMA, GIVEN_STEPS_SCHEMA
 from gradebook.tasks.scoring.feedback import FEEDBACK_SCHEMA
-from gradebook.tasks.scoring.preferences import PREFERENCE_SCHEMA
-from gradebook.tasks.scoring.similarity import SIMILARITY_SCHEMA
-from gradebook.tasks.scoring.steps import STEP_OPINION_SCHEMA, STEP_VERDICT_SCHEMA
 from gradebook.tasks.stages.quality import QUALITY_SCHEMA
 from tests.support.law_over import law_over
 
 MARTS = [
     *("output_scores", "criterion_scores", "category_scores", "run_scores", "score_distribution", "stage_costs"),
-    *("judge_noise", "agreement", "run_comparisons", "weak_spots"),
+    *("judge_noise", "agreement", "audited_scores", "run_comparisons", "weak_spots"),
 ]
 WRITTEN = [
     *("runs", "outputs", "rubrics", "criteria", "judgments", "verdicts", "opinions", "claim_verdicts", "claim_ratings"),
@@ -49,6 +45,7 @@ WRITTEN = [
         "judge_drift",
         "rubric_links",
         "outcomes",
+        "reference_runs",
     ),
 ]
 TABLES = [*WRITTEN, *MARTS, *KNOWN_VIEWS]
@@ -72,7 +69,7 @@ PARQUET = {
     "written_feedback": FEEDBACK_SCHEMA,
     "levels": LEVELS_SCHEMA,
 }
-COLUMNS = described_tables()
+DECLARED = declared_tables()
 
 
 @pytest.fixture(scope="module")
@@ -105,17 +102,17 @@ def test_every_view_file_is_a_view():
 
 
 def test_every_table_is_explained():
-    assert set(COLUMNS) == set(TABLES)
+    assert set(DECLARED) == set(TABLES)
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_every_column_is_explained_in_its_order(lake, table):
-    assert [*COLUMNS[table]["columns"]] == [*columns_of(lake, table)]
+    assert [*DECLARED[table].columns] == [*columns_of(lake, table)]
 
 
 @law_over("table", TABLES)
 def test_every_explanation_is_a_sentence(table):
-    texts = [COLUMNS[table]["description"], *COLUMNS[table]["columns"].values()]
+    texts = [DECLARED[table].description, *DECLARED[table].columns.values()]
     assert [text for text in texts if not (isinstance(text, str) and text.endswith((".", "...")))] == []
 
 

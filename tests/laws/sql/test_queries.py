@@ -24,13 +24,17 @@ OWN_TEXT = {name: read_sql(f"queries/{name}.sql") for name in QUERIES}  # withou
 NESTED = {(nested, name) for name, text in OWN_TEXT.items() for nested in re.findall(r"\{(\w+/\w+)\}", text)}
 WORD = re.compile(r"\{(\w+)\}")
 
-MOST_LINES = 4
+MOST_LINES = 3
 BEGINNING = r"\s*(select|with|from|insert|update|delete|create|copy|merge|union)\b"
 STATEMENT = re.compile(BEGINNING + r".*\b(select|from|set)\b", re.DOTALL)
-ALLOWED = {  # "module: first line" of a longer statement, and why it stands in Python
+ALLOWED = {  # "module: begin of the first line" of a longer statement, and why it stands in Python
+    "tasks/methods/preference.py: select outputs.output, scores.output_id,": "a view, which takes no parameter",
+    "tasks/judging/session/lease.py: select wanted.request_key, owners.journal": "SQLite's dialect",
     "tasks/lake/schema.py: update criteria": "an update",
+    "tasks/ratings/rating_store.py: insert into tasks (output_id, selection,": "SQLite's dialect",
     "tasks/ratings/rating_store.py: select tasks.position": "SQLite's dialect",
-    "tasks/judging/session/lease_store.py: select wanted.request_key, owners.journal": "SQLite's dialect",
+    "tasks/ratings/tables.py: insert into quarantine by name": "an insert",
+    "tasks/stages/publish.py: insert into stage_costs by name select ?": "an insert",
 }
 
 
@@ -67,7 +71,7 @@ def strings_in(module: ast.Module) -> Iterator[tuple[str, int]]:
 
 def test_no_longer_statement_stands_in_a_python_string():
     found = {
-        f"{path}: {text.strip().splitlines()[0]}"
+        f"{path}: {text.strip().splitlines()[0][:41].rstrip()}"
         for path, (_, strings) in facts().items()
         for text, line_count in strings
         if line_count > MOST_LINES and STATEMENT.match(text)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gradebook.rubrics.statistics.score_intervals import score_interval
-from tests.support.nightly import nightly
+from gradebook.rubrics.statistics.means import score_interval
+from tests.support.nightly import matrix
 
 MIXED = {
     "tone": {"category": "voice", "weight": 0.4},
@@ -44,7 +44,7 @@ def test_a_missing_score_counts_by_the_rubrics_policy(build, missing, n, mean):
     assert voice(connection, "n, mean, coverage_rate") == (n, mean, float(n))
 
 
-@pytest.mark.parametrize(("missing", "n"), [("null", 0), *nightly([("skip", 0), ("zero", 1)])])
+@pytest.mark.parametrize(("missing", "n"), [("null", 0), *matrix([("skip", 0), ("zero", 1)])])
 def test_a_category_without_any_verdict_of_an_output(build, missing, n):
     assert voice(build(MIXED, {"o": {"facts": 1.0}}, missing=missing), "output_count, n") == (1, n)
 

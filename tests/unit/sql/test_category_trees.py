@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 
 # Top: voice 2 (warmth 1: kind 3, thanks 1; calm 1) and facts 3 (right 1, cited 1).
 TREE = ({"id": "voice", "weight": 2}, {"id": "warmth", "parent": "voice"}, {"id": "facts", "weight": 3})
@@ -56,7 +56,7 @@ def test_a_missing_score_that_counts_zero_lowers_its_group(build):
         # warmth 0.4; voice (0.4 + 0.5) / 2 = 0.45; (0.9 + 1.5) / 5 = 0.48
         (("kind",), 0.48),
         # voice is only calm: (2 x 0.5 + 1.5) / 5 = 0.5
-        *nightly(
+        *matrix(
             [
                 (("kind", "thanks"), 0.5),
                 # facts is left out: only voice, 0.6
@@ -65,7 +65,7 @@ def test_a_missing_score_that_counts_zero_lowers_its_group(build):
         ),
         # voice is only warmth, 0.7; facts is only cited, 0: 2 x 0.7 / 5 = 0.28
         (("calm", "right"), 0.28),
-        *nightly([(("kind", "thanks", "calm", "right"), 0.0), (tuple(FULL), None)]),
+        *matrix([(("kind", "thanks", "calm", "right"), 0.0), (tuple(FULL), None)]),
     ],
 )
 def test_a_skipped_missing_score_shifts_its_weight_within_the_group_and_an_empty_group_is_left_out(
@@ -131,7 +131,7 @@ def test_the_contributions_of_the_top_categories_add_up_to_the_mean(build):
     assert found["voice"] + found["facts"] == pytest.approx(0.54)
 
 
-@pytest.mark.parametrize(("missing", "voice"), [("null", None), *nightly([("skip", 0.45), ("zero", 0.3)])])
+@pytest.mark.parametrize(("missing", "voice"), [("null", None), *matrix([("skip", 0.45), ("zero", 0.3)])])
 def test_a_missing_score_in_an_inner_category_counts_in_the_outer_one_by_the_rubrics_policy(build, missing, voice):
     found = categories_of(build_tree(build, without("kind"), missing=missing), "mean")
     assert (found["voice"], found["facts"]) == (voice if voice is None else pytest.approx(voice), 0.5)

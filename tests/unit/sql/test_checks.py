@@ -9,13 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
 from gradebook.rubrics.model.outputs import SHARD_SCHEMA
-from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
-from gradebook.tasks.lake.sql import described_tables
+from gradebook.rubrics.model.verdicts import JUDGMENT_SCHEMA, VERDICT_SCHEMA
+from gradebook.tasks.lake.sql import declared_tables
 from gradebook.tasks.marts.checks import Stage, TableStage, check_marts, check_rows, checks_of
 from gradebook.tasks.marts.models import build_marts
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 
 CRITERIA = {
     "tone": {"weight": 0.6, "threshold": 0.5, "category": "voice"},
@@ -40,9 +39,12 @@ COMPARISON = (
 SPOT = (
     "select 'm' as model, 'tone' as criterion_id, 'k' as slice_key, 0.5 as mean, 0.5 as rest_mean, ['o'] as example_ids"
 )
+AUDITED = "select 'm' as model, 'tone' as criterion_id, 9 as n, 0.5 as mean, 0.5 as corrected_mean"
 BREAKS = {
     "agreement_grain": "insert into agreement from agreement",
     "agreement_in_range": "update agreement set value = 'nan'",
+    "audited_scores_grain": f"insert into audited_scores by name {AUDITED} union all {AUDITED}",
+    "audited_scores_in_range": f"insert into audited_scores by name {AUDITED.replace('0.5', '1.5')}",
     "case_criteria_grain": "insert into source_case_criteria from source_case_criteria",
     "case_criteria_have_outputs": "update source_case_criteria set output_id = 'elsewhere'",
     "case_criteria_have_own_ids": "update source_case_criteria set criterion_id = 'tone'",
@@ -184,13 +186,12 @@ def test_what_is_declared_of_a_table_is_about_its_columns():
     keys = ("grain", "not_null", "ranges")
     strange = [
         (table, key, name)
-        for table, words in described_tables().items()
+        for table, declared in declared_tables().items()
         for key in keys
-        for name in words.get(key, ())
-        if name not in words["columns"]
+        for name in getattr(declared, key)
+        if name not in declared.columns
     ]
     assert strange == []
-    assert {key for words in described_tables().values() for key in words} == {"description", "columns", *keys}
 
 
 def test_a_sound_run_breaks_no_check(sound):
@@ -222,7 +223,7 @@ def test_a_comparison_with_too_few_pairs_breaks_no_check(build):
     assert broken(build({"tone": {}}, {"o": {"tone": 1.0}}, comparison=rows)) == {}
 
 
-@pytest.mark.parametrize("missing", ["null", *nightly(["skip", "zero"])])
+@pytest.mark.parametrize("missing", ["null", *matrix(["skip", "zero"])])
 def test_missing_scores_break_no_check_of_severity_error(build, missing):
     scores = {"o": {"tone": None, "facts": 0.5}, "p": {}, "q": {"tone": 1.0, "facts": 1.0, "safe": None}}
     connection = build(CRITERIA, scores, missing=missing)
@@ -243,7 +244,7 @@ def test_per_case_criteria_with_missing_scores_and_penalties_break_no_check_of_s
     assert {name for name, finding in broken(connection).items() if finding.severity == "error"} == set()
 
 
-@pytest.mark.parametrize("missing", ["null", *nightly(["skip", "zero"])])
+@pytest.mark.parametrize("missing", ["null", *matrix(["skip", "zero"])])
 def test_a_tree_of_categories_breaks_no_check_of_severity_error(build, missing):
     categories = ({"id": "voice", "weight": 2}, {"id": "warmth", "parent": "voice"}, {"id": "facts"})
     criteria = {"kind": {"category": "warmth"}, "calm": {"category": "voice"}, "right": {"category": "facts"}}

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from gradebook.rubrics.statistics.intervals import Interval
-from gradebook.rubrics.statistics.score_intervals import score_interval
-from tests.support.nightly import nightly
+from gradebook.rubrics.statistics.means import score_interval
+from tests.support.nightly import matrix
 
 TONE = {"tone": {"threshold": 0.5}}
 PENALTY = {"met": {"weight": 1.0}, "rude": {"weight": -1.0}}
@@ -32,7 +32,7 @@ def ends(connection, table, names="ci_low, ci_high"):
     return connection.execute(f"select {names} from {table}").fetchone()
 
 
-@pytest.mark.parametrize("table", ["run_scores", *nightly(["criterion_scores", "category_scores"])])
+@pytest.mark.parametrize("table", ["run_scores", *matrix(["criterion_scores", "category_scores"])])
 def test_the_interval_on_a_mean_is_cluster_robust(build, scores, table):
     expected = score_interval(scores, CASES)
     assert ends(built(build, scores), table) == pytest.approx((expected.low, expected.high), abs=1e-8)

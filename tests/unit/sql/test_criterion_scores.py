@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradebook.rubrics.statistics.score_intervals import score_interval
+from gradebook.rubrics.statistics.means import score_interval
 
 TONE = {"tone": {"threshold": 0.5}}
 

@@ -47,6 +47,7 @@ FULL = {
         for replicate in range(2)
     ),
     "agreement": ({"statistic": "gwet_ac1"},),
+    "audited": ({"model": "m", "audited_count": 2},),
     "comparison": ({"scope": "overall"},),
     "missing": "skip",
 }

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradebook.tasks.marts.checks import check_marts
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 
 
 def broken(connection):
@@ -26,7 +26,7 @@ def test_a_rest_of_ones_has_a_mean_of_one(build):
     assert (value(connection, "select rest_mean from weak_spots"), broken(connection)) == ((1.0,), [])
 
 
-@pytest.mark.parametrize("weights", [*nightly([((1.0, -1e6),)]), (1e-6, -1e6)])
+@pytest.mark.parametrize("weights", [*matrix([((1.0, -1e6),)]), (1e-6, -1e6)])
 def test_penalties_a_million_times_the_points_are_published(build, weights):
     rows = {f"o{index}": {"met": 1.0, "rude": float(index % 2)} for index in range(30)}
     connection = build({"met": {"weight": weights[0]}, "rude": {"weight": weights[1]}}, rows)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 
 LEVELS = {"bad": 0.0, "partial": 0.5, "good": 1.0}
 MEASURES = (*("output_variance", "judge_variance", "flip_rate", "swap_flip_rate", "agreement_rate", "effective_votes"),)
@@ -178,7 +178,7 @@ def plain_votes(voices: list[dict[str, float]]) -> float:
     return len(judges) / (1 + (len(judges) - 1) * float(np.clip(np.mean(correlations), 0, 1)))
 
 
-@pytest.mark.parametrize("seed", [0, *nightly(range(1, 5))])
+@pytest.mark.parametrize("seed", [0, *matrix(range(1, 5))])
 @pytest.mark.parametrize("judge_count", [2, 3])
 def test_the_measures_equal_a_plain_calculation(build, seed, judge_count):
     rows = random_opinions(np.random.default_rng(seed), judge_count)

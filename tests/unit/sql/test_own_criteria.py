@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 
 TONE = {"tone": {}}
 GATE = {"weight": 0.0, "is_gate": True}
@@ -85,7 +85,7 @@ def test_nothing_is_required_of_an_output_without_criteria(build):
 
 
 @pytest.mark.parametrize(
-    ("safe", "expected"), [(0.0, (False, ["safe"])), *nightly([(1.0, (True, [])), (None, (None, []))])]
+    ("safe", "expected"), [(0.0, (False, ["safe"])), *matrix([(1.0, (True, [])), (None, (None, []))])]
 )
 def test_a_per_case_gate_is_required_only_of_its_output(build, safe, expected):
     connection = build(TONE, {"o": {"tone": 1.0, "safe": safe}, "p": {"tone": 1.0}}, own={"o": {"safe": GATE}})
@@ -99,7 +99,7 @@ def test_a_per_case_gate_has_a_mark_of_its_own_in_each_row(build):
     assert (score_of(connection, names="is_passed"), score_of(connection, "p", "is_passed")) == (True, False)
 
 
-@pytest.mark.parametrize(("kind", "expected"), [(0.4, False), *nightly([(0.5, True), (None, None)])])
+@pytest.mark.parametrize(("kind", "expected"), [(0.4, False), *matrix([(0.5, True), (None, None)])])
 def test_required_thresholds_apply_to_per_case_criteria(build, kind, expected):
     own = {"o": {"kind": {"threshold": 0.5}}}
     connection = build(TONE, {"o": {"tone": 1.0, "kind": kind}}, own=own, require_thresholds=True)
@@ -209,7 +209,7 @@ def test_only_per_case_weights_count_if_the_rubric_has_only_gates_in_the_categor
 @pytest.mark.parametrize(
     ("missing", "expected"),
     # o: tone 1 of weight 1, kind (3) is unscored
-    [("null", None), *nightly([("skip", 1.0), ("zero", 0.25)])],
+    [("null", None), *matrix([("skip", 1.0), ("zero", 0.25)])],
 )
 def test_a_missing_per_case_score_in_a_category_counts_by_the_rubrics_policy(build, missing, expected):
     own = {"o": {"kind": {"category": "voice", "weight": 3.0}}}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 
 Scores = dict[str, float | None]
 POSITIVE = st.sampled_from([0.5, 1.0, 2.0, 3.0])
@@ -79,7 +79,7 @@ def near(expected: float | None) -> Any:
     return None if expected is None else pytest.approx(expected)
 
 
-@pytest.mark.parametrize("missing", ["null", *nightly(["skip", "zero"])])
+@pytest.mark.parametrize("missing", ["null", *matrix(["skip", "zero"])])
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree=trees())
 def test_scores_agree_with_the_recursive_mean(build, missing, tree):

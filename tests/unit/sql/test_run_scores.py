@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gradebook.rubrics.statistics.score_intervals import score_interval
-from tests.support.nightly import nightly
+from gradebook.rubrics.statistics.means import score_interval
+from tests.support.nightly import matrix
 
 TONE = {"tone": {}}
 PENALTY = {"met": {"weight": 1.0}, "rude": {"weight": -1.0}}
@@ -140,7 +140,7 @@ QUANTILES = "p05, p25, p50, p75, p95"
 
 @pytest.mark.parametrize(
     "scores",
-    [*nightly([((0.5,),), ((0.0, 1.0),), ((0.0, 0.5, 1.0, 1.0),), ((1 / 3, 2 / 3, 2 / 3),)]), (0.1, None, 0.7)],
+    [*matrix([((0.5,),), ((0.0, 1.0),), ((0.0, 0.5, 1.0, 1.0),), ((1 / 3, 2 / 3, 2 / 3),)]), (0.1, None, 0.7)],
 )
 def test_quantiles_lie_between_neighbours(build, scores):
     known = [score for score in scores if score is not None]

@@ -7,8 +7,8 @@ from statistics import mean
 import numpy as np
 import pytest
 
-from gradebook.rubrics.statistics.score_intervals import score_interval
-from tests.support.nightly import nightly
+from gradebook.rubrics.statistics.means import score_interval
+from tests.support.nightly import matrix
 
 TONE = {"tone": {}}
 FIGURES = "sample_k, pass_at_k, pass_hat_k, best_of_k"
@@ -23,7 +23,7 @@ def found(build, cases, threshold=0.5):
     return run.execute(f"select {FIGURES} from run_scores").fetchone()
 
 
-@pytest.mark.parametrize("seed", [0, *nightly(range(1, 5))])
+@pytest.mark.parametrize("seed", [0, *matrix(range(1, 5))])
 def test_the_figures_are_means_over_all_draws(build, seed):
     rng = np.random.default_rng(seed)
     cases = [rng.choice([0.0, 0.25, 0.5, 1.0], size=rng.integers(2, 7)).tolist() for _ in range(4)]
@@ -42,7 +42,7 @@ def test_the_figures_are_means_over_all_draws(build, seed):
     ("cases", "threshold", "expected"),
     [
         ([[1.0, 0.0], [1.0]], 0.5, (None, None, None, None)),  # one case has one sample
-        *nightly(
+        *matrix(
             [
                 ([[1.0, 0.0, None]], 0.5, (2, 1.0, 0.0, 1.0)),  # a missing score is no sample
                 ([[0.25, 0.5]], None, (2, None, None, 0.5)),  # nothing is required

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from gradebook.rubrics.statistics.intervals import Interval, Mean
-from gradebook.rubrics.statistics.score_intervals import score_interval_of
+from gradebook.rubrics.statistics.means import score_interval_of
 from gradebook.rubrics.statistics.strata import Strata, measure_strata
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 
 TONE = {"tone": {"threshold": 0.5}}
 # Cases of three strata: 6 of 60, 4 of 8 and the only one.
@@ -41,7 +41,7 @@ def ends(found: Mean) -> Interval:
     return score_interval_of(found)
 
 
-@pytest.mark.parametrize("table", ["run_scores", *nightly(["criterion_scores", "category_scores"])])
+@pytest.mark.parametrize("table", ["run_scores", *matrix(["criterion_scores", "category_scores"])])
 def test_means_and_rates_are_weighted_with_the_interval_of_python(built, scores, table):
     found = built.execute(f"select mean, sd, ci_low, ci_high, pass_rate, pass_low, pass_high from {table}").fetchone()
     strata = strata_of(CASES)

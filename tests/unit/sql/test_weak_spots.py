@@ -6,8 +6,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from gradebook.rubrics.statistics.score_intervals import score_interval
-from tests.support.nightly import nightly
+from gradebook.rubrics.statistics.means import score_interval
+from tests.support.nightly import matrix
 
 TONE = {"tone": {"weight": 3.0}, "form": {"weight": 1.0}}
 POOR = (0.1, 0.2, 0.3, 0.4, 0.5)
@@ -88,7 +88,7 @@ def test_a_gate_has_a_loss_and_no_gain(build):
     [
         lambda _: {"topic": "same"},
         lambda name: {"id": name},
-        *nightly([lambda name: {"topic": {"deep": name[:2]}}, lambda name: {"topic": name[:2] * 60}, lambda _: {}]),
+        *matrix([lambda name: {"topic": {"deep": name[:2]}}, lambda name: {"topic": name[:2] * 60}, lambda _: {}]),
     ],
     ids=["one value", "a value an output", "an object", "a long text", "nothing"],
 )

@@ -12,7 +12,7 @@ from gradebook.tasks.agreement.calibration import calibrate_run
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import commit
 from tests.support.loopback_judge import LoopbackJudge
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.samples import query, write_outputs, write_rubric
 
 CASES = 12
@@ -124,7 +124,7 @@ def test_later_ratings_count_in_the_command_but_not_in_the_table(rated, tmp_path
     assert query(rated, "select max(n) as n from agreement where kind = 'judge_raters'") == [{"n": 8}]
 
 
-@pytest.mark.parametrize(("by", "shown"), [*nightly([("rater", ("ann", "bob"))]), ("judge", (" a ", " b "))])
+@pytest.mark.parametrize(("by", "shown"), [*matrix([("rater", ("ann", "bob"))]), ("judge", (" a ", " b "))])
 def test_the_terminal_shows_each_rater_or_judge(rated, by, shown):
     finished = rated("agreement", "--by", by)
     assert finished.code == 0

@@ -7,7 +7,7 @@ import pytest
 
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.connections import commit
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.scored_lake import make_lake, write_scores
 
 LEVELS = [{"id": "bad", "score": 0, "description": "x"}, {"id": "good", "score": 1, "description": "x"}]
@@ -36,7 +36,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"--lake=sqlite:{found.address}"
 
 
-@pytest.mark.parametrize("at", ["a", *nightly(["2"])])
+@pytest.mark.parametrize("at", ["a", *matrix(["2"])])
 def test_sql_reads_the_lake_of_that_time(gradebook, lake, at):
     finished = gradebook("sql", "select run_id from run_scores", "--at", at, "--format", "json", lake)
     assert json.loads(finished.out) == [{"run_id": "a"}]
@@ -81,4 +81,4 @@ def test_a_text_that_names_no_version_is_refused(gradebook, lake):
 def test_a_version_before_the_tables_is_reported(gradebook, lake):
     finished = gradebook("compare", "a", "b", "--at", "0", lake)
     assert finished.code == 2
-    assert "--at: found version 0, made before the lake had adjudications, agreement" in finished.err
+    assert "--at: found version 0, made before the lake had runs, outputs" in finished.err

@@ -7,7 +7,7 @@ import pytest
 
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.comparing.gate import FIGURES
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.scored_lake import COMPARED_MARTS, make_lake, write_runs, write_scores
 
 LEVELS = [{"id": "bad", "score": 0, "description": "x"}, {"id": "good", "score": 1, "description": "x"}]
@@ -98,7 +98,7 @@ def test_a_share_at_a_score_is_shown(compare):
         (("--fail-if", "mean_diff < -0.5"), 0, "passed: required not (mean_diff < -0.5), found mean_diff = -0.25"),
         (("--fail-if", "p_mcnemar < 0.05"), 1, "undecided: required not (p_mcnemar < 0.05), found no value of p_mcne"),
         (("--require", "not_worse_by(0.02)"), 1, "failed: required not_worse_by(0.02), found diff_low = "),
-        *nightly(
+        *matrix(
             [
                 (("--fail-if", "not_worse_by(0.02)"), 1, "failed: required not_worse_by(0.02), found diff_low = "),
                 (("--require", "not_worse_by(0.9)"), 0, "passed: required not_worse_by(0.9), found diff_low = "),

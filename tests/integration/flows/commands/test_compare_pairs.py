@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.samples import write_lines
 
 RUBRIC = """
@@ -198,7 +198,7 @@ def test_the_order_of_per_case_criteria_does_not_matter(reviewed):
     ("most", "criteria", "words"),
     [
         (3, [], "no criterion has the same text in both, so nothing is compared"),
-        *nightly([(3, [own(1)], "1 criterion has the same text in both and is compared")]),
+        *matrix([(3, [own(1)], "1 criterion has the same text in both and is compared")]),
         (2, [own(1)], "2 criteria have the same text in both and are compared"),
     ],
 )

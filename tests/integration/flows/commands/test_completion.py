@@ -46,7 +46,8 @@ def completed(gradebook, monkeypatch: pytest.MonkeyPatch):
     ("words", "names"),
     [
         (("compare", "nightly-1", "nightly"), RUNS),
-        (("evaluate", "outputs.jsonl", "--baseline", "l"), ["latest"]),
+        (("evaluate", "outputs.jsonl", "--baseline", "l"), ["latest", "latest_met"]),
+        (("report", "l"), ["latest"]),
         (("evaluate", "outputs.jsonl", "--rubric", "general"), ["general_answer"]),
         (("rubric", "show", "json_"), ["json_record"]),
         (("rubric", "show", "r@"), ["r@1.0.0"]),

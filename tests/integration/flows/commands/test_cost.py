@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.samples import write_outputs, write_rubric
 
 JUDGED = """
@@ -59,6 +59,7 @@ def test_the_costs_of_a_lake_are_shown_by_criterion_judge_and_day(gradebook, run
     shown = gradebook("cost")
     assert shown.code == 0
     assert "billed for 12 judgments" in shown.out
+    assert "note: list prices are of genai-prices" in shown.out + shown.err
     assert [word in shown.out for word in ("clarity", "gpt-4o-mini", "criterion", "judge", "day")] == [True] * 5
 
 
@@ -79,8 +80,9 @@ def test_the_same_rubric_costs_the_same_and_needs_no_request(gradebook, run_id: 
     assert found["sentence"] == "+$0 a run: the same judged criteria"
 
 
-def test_another_judge_is_priced(gradebook, run_id: str):
-    found = gradebook("cost", run_id, "--judge", "gpt-4o", "--json").json
+def test_another_judge_is_priced_also_for_the_latest_run(gradebook, run_id: str):
+    found = gradebook("cost", "--judge", "gpt-4o", "--json").json
+    assert found == gradebook("cost", run_id, "--judge", "gpt-4o", "--json").json
     assert found["sentence"].endswith("a run: gpt-4o instead of gpt-4o-mini")
     assert found["difference_usd"] > found["earlier"]["cost_usd"]
 
@@ -114,10 +116,10 @@ def test_a_dry_run_shows_the_range_of_the_cost(gradebook, tmp_path: Path):
     ("words", "told"),
     [
         (("no-such-run",), "run: found no 'no-such-run'"),
-        *nightly(
+        *matrix(
             [
                 (("no-such-run", "--rubric", "general_answer"), "run: found no 'no-such-run'"),
-                (("--rubric", "general_answer"), "--rubric, --judge: found no run"),
+                (("--rubric", "general_answer"), "run: found no published run"),
                 (("--days", "0"), "--days: found 0, expected 1 to 36,500"),
                 (("any", "--days", "3"), "--days: found a run as well"),
             ]

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from gradebook.rubrics.model.errors import LakeError
-from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.rubrics.model.verdicts import JUDGMENT_SCHEMA
 from gradebook.tasks.judging.replies.journal import Journal
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, prepare_lake
-from gradebook.tasks.operations.doctor import lake_files as files
-from gradebook.tasks.operations.doctor import machine
+from gradebook.tasks.operations.doctor import examine
+from gradebook.tasks.operations.doctor import examine as files
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.lock import claim_run
 from tests.support.nightly import nightly
@@ -331,5 +331,5 @@ def test_a_missing_folder_of_files_is_named(lake, doctor, tmp_path):
 
 
 def test_a_nearly_full_disk_is_noted(lake, doctor, monkeypatch):
-    monkeypatch.setattr(machine, "LEAST_FREE_BYTES", 2**60)
+    monkeypatch.setattr(examine, "LEAST_FREE_BYTES", 2**60)
     assert "GiB free" in doctor()[1]["disk"]

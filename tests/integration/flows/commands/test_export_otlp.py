@@ -6,7 +6,7 @@ import pytest
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import Lake, find_lake
-from gradebook.tasks.published.traced_scores import traced_scores
+from gradebook.tasks.published.runs import traced_scores
 from tests.support import agent_traces
 from tests.support.published_runs import publish
 from tests.support.samples import write_lines

@@ -8,10 +8,12 @@ import pytest
 
 from gradebook.flows.commands.export import RatingShape
 from gradebook.rubrics.files.load import parse_rubric
+from gradebook.rubrics.importers.ratings.sheets import LeftOut, Naming
+from gradebook.rubrics.importers.ratings.tables import read_json_row
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit
-from gradebook.tasks.ratings.export_ratings import exported_ratings
+from gradebook.tasks.ratings.export_ratings import _potato_rows, add_sheet_scores, exported_ratings
 from gradebook.tasks.ratings.import_ratings import import_ratings
 from gradebook.tasks.ratings.import_sheets import RatingFile
 from gradebook.tasks.rubric_store.versions import store_rubric
@@ -78,7 +80,48 @@ def test_flat_rows_say_what_stands(lake: Lake) -> None:
     rows = exported_ratings(lake, None, "jsonl")
     names = ("output_id", "criterion_id", "rater", "level_id", "score")
     assert {tuple(row[name] for name in names) for row in rows} == STANDING
-    assert rows == exported_ratings(lake, RUN, "jsonl")
+    of_run = exported_ratings(lake, RUN, "jsonl")
+    assert [row | {"sheet_score": None} for row in of_run] == rows
+    # anna rated one of two criteria with a weight: her sheet has no score; ben's is (0 + 1) / 2
+    assert {(row["output_id"], row["rater"], row["sheet_score"]) for row in of_run} == {
+        ("o0", "anna", None),
+        ("o0", "ben", 0.5),
+        ("o1", "ben", 0.25),
+    }
+
+
+def test_potatos_rows_have_what_its_analysis_reads():
+    scale = "method: {type: ratings}\n    scale: {min: 1, max: 5}"
+    rubric = parse_rubric(
+        f"id: form\nversion: 1.0.0\ncriteria:\n"
+        f"  - id: solves_it\n    description: Is it solved?\n    weight: 3\n    {scale}\n"
+        "    metadata: {potato: {name: solves-it}}\n"
+        f"  - id: brevity\n    description: Is it short?\n    weight: 1\n    {scale}\n",
+        "form.yaml",
+    )
+    whose = dict.fromkeys(("checkpoint", "sample_index", "criteria")) | {"output_id": "o", "case_id": "c", "model": "m"}
+    whose |= {"rater": "ann", "rated_at": WHEN}
+    rows = [
+        whose | {"criterion_id": "solves_it", "level_id": "4", "score": 0.75, "notes": "one step is missing"},
+        whose | {"criterion_id": "brevity", "level_id": "2", "score": 0.25, "notes": None},
+        whose | {"criterion_id": "overall", "level_id": "3", "score": 0.5, "notes": "fair"},
+    ]
+    add_sheet_scores(rows, rubric)
+    (row,) = _potato_rows(rows, rubric)
+    assert row["annotator"] == "ann" and row["trace_id"] == "c"
+    assert row["rubric"] == {
+        "criteria_ratings": {"solves-it": 4, "brevity": 2},
+        "overall": 3,
+        "notes": "fair",
+        "criteria_notes": {"solves-it": "one step is missing"},
+        "weighted_score": 3.5,  # (3 * 4 + 1 * 2) / 4
+    }
+    (sheet,) = read_json_row(row, Naming(), LeftOut())
+    assert {(mark.criterion, mark.value, mark.notes) for mark in sheet.marks} == {
+        ("solves-it", 4, "one step is missing"),
+        ("brevity", 2, None),
+        ("overall", 3, None),
+    }
 
 
 def test_a_lake_without_ratings_says_how_to_get_some(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.files.digest import rubric_from_body
+from gradebook.rubrics.files.versions import rubric_from_body
 from gradebook.rubrics.prompts.prompt import Case, case_digest, criterion_digest, request_key
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import commit, connect
-from gradebook.tasks.ledger.rereading import asked_judges
+from gradebook.tasks.ledger.verify import asked_judges
 from tests.support.nightly import nightly
 from tests.support.samples import write_rubric
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.reported_runs import publish_run
 
 CRITERIA = ({"id": "brief"}, {"id": "safe", "gate": True})
@@ -34,7 +34,7 @@ def test_a_report_has_the_name_of_its_run_and_format(report, tmp_path, form, beg
     assert (tmp_path / f"a.{form}").read_bytes().lstrip().startswith(begin)
 
 
-@pytest.mark.parametrize(("form", "begin"), [("html", "<!doctype html>"), *nightly([("md", "**m may ship")])])
+@pytest.mark.parametrize(("form", "begin"), [("html", "<!doctype html>"), *matrix([("md", "**m may ship")])])
 def test_stdout_has_only_the_report(report, tmp_path, form, begin):
     finished = report("a", "--format", form, "--out", "-")
     assert (finished.code, finished.err) == (0, "")
@@ -62,7 +62,7 @@ def test_a_run_is_compared_as_the_lake_was_then(report):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        *nightly(
+        *matrix(
             [
                 (("b", "--against", "b"), "--against: found b, the run itself, expected another run"),
                 (("b", "--against", "c", "--at", "b"), "--against: found no 'c' in "),
@@ -79,7 +79,7 @@ def test_a_run_is_compared_as_the_lake_was_then(report):
         ),
         (("no-run", "--against", "nobody"), "gradebook: --against: found no 'nobody' in "),  # before anything is read
         (("b", "--format", "png", "--out", "file/x.png"), "--out: can't write file/x.png: "),
-        *nightly(
+        *matrix(
             [
                 (("b", "--format", "md", "--out", "/proc/x.md"), "--out: can't write /proc/x.md: "),
                 (("b", "--format", "md", "--out", ""), "--out: can't write .: "),

@@ -8,7 +8,7 @@ import pytest
 
 from gradebook.tasks.stages import review as stages_review
 from tests.support.loopback_judge import LoopbackJudge
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.samples import judged_criteria
 
 GREETS: dict[str, Any] = {
@@ -62,7 +62,8 @@ def test_a_per_case_gate_is_a_requirement(gradebook, tmp_path):
     (run,) = gradebook("runs", "--json").json["runs"]
     assert gradebook("report", run["run_id"]).code == 0
     page = (tmp_path / f"{run['run_id']}.html").read_text(encoding="utf-8")
-    assert "may not ship: 1 of 1 output fails the gate" in page
+    assert "may not ship" in page
+    assert "1 of 1 output fails the gate" in page
 
 
 @pytest.mark.parametrize(
@@ -165,7 +166,7 @@ def test_the_map_names_the_rubrics_of_a_type(gradebook, tmp_path):
     review_map = tmp_path / "maps" / "review.yaml"
     review_map.write_text("rubrics:\n  greeting: [r.yaml, json_record]\n", encoding="utf-8")
     finished = gradebook("review", artifact, "--target-type", "greeting", "--map", review_map, "--json")
-    assert [each["rubric"] for each in finished.json["evaluations"]] == ["short 1.0.0", "json_record 2.0.1"]
+    assert [each["rubric"] for each in finished.json["evaluations"]] == ["short 1.0.0", "json_record 3.0.0"]
     refused = gradebook("review", artifact, "--target-type", "greting", "--map", review_map)
     assert (refused.code, "the nearest is greeting" in refused.err) == (2, True)
 
@@ -195,7 +196,7 @@ CHAT = {"messages": [ASKED, {"role": "assistant", "content": "Hello."}]}
     ("content", "output", "prompt"),
     [
         (CHAT, "Hello.", '[{"content":"Say hello.","role":"user"}]'),
-        *nightly(
+        *matrix(
             [
                 ({"messages": {"greeting": "Hello."}}, '{"messages": {"greeting": "Hello."}}', None),
                 (CHAT | {"output": "Bye."}, "Bye.", None),

@@ -181,7 +181,7 @@ def test_a_rubric_is_scored_by_its_form_without_a_judge(gradebook, tmp_path):
     text = shipped_text("json_record")[0].decode()
     artifact.write_text(text, encoding="utf-8")
     (whole,) = gradebook("review", artifact, "--rubrics", "rubric_form", "--json").json["evaluations"]
-    artifact.write_text(text.replace(" threshold: 1", " threshold: 0") + "weight_sum: 7\n", encoding="utf-8")
+    artifact.write_text(text.replace(" threshold: 0.9", " threshold: 0") + "weight_sum: 7\n", encoding="utf-8")
     (faulty,) = gradebook("review", artifact, "--rubrics", "rubric_form", "--json").json["evaluations"]
     artifact.write_text("no rubric", encoding="utf-8")
     (none,) = gradebook("review", artifact, "--rubrics", "rubric_form", "--json").json["evaluations"]
@@ -217,6 +217,44 @@ def test_a_draft_takes_another_text_and_an_active_version_does_not(gradebook, tm
     ]
     shown = gradebook("rubric", "show", "short_answer@1.0.0", "--json").json
     assert (codes, shown["criteria"][0]["weight"]) == ([0, 0, 0, 2], 3)
+
+
+def rubric_text(*criteria: str, head: str = "") -> str:
+    return "\n".join(["id: r", "version: 1.0.0", head, "criteria:", *criteria])
+
+
+def says(word: str, more: str = "threshold: 1", description: str = "") -> str:
+    """Criterion that looks for a word."""
+    method = f"method: {{type: check, check: contains, settings: {{any: [{word}]}}}}"
+    return f"  - {{id: {word}, description: {description or f'Says goodbye with {word}.'}, {more}, {method}}}"
+
+
+CATEGORIES = "categories: [{id: one, weight: 1}, {id: two, weight: 1}]"
+WORDS = ("ash", "birch", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine", "yew")
+SHARED = [says(word, f"threshold: 1, category: {'one' if word < 'g' else 'two'}") for word in WORDS]
+UNFIT = {
+    "too-many-criteria: found 11 weighted criteria over all categories": rubric_text(*SHARED, head=CATEGORIES),
+    "description-repeats-name: found 'Tone.'": rubric_text(says("tone", description="Tone.")),
+    "no-threshold: found no threshold": rubric_text(
+        says("oak"), says("elm", "weight: 1"), head="pass_threshold: 0.5\nrequire_thresholds: true"
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", UNFIT)
+def test_what_may_not_be_active_may_be_a_draft(gradebook, tmp_path, fault):
+    (tmp_path / "r.yaml").write_text(UNFIT[fault], encoding="utf-8")
+    refused = gradebook("rubric", "register", "./r.yaml")
+    assert (refused.code, fault in refused.err) == (2, True), refused.err
+    assert gradebook("rubric", "register", "./r.yaml", "--state", "draft").code == 0
+
+
+def test_lint_does_not_ask_to_allow_what_is_allowed(gradebook, tmp_path, monkeypatch):
+    text = "id: r\nversion: 1.0.0\ncriteria:\n  - {id: tone, description: It is kind., threshold: 1,\n"
+    (tmp_path / "r.yaml").write_text(f"{text}     method: {{type: function, function: 'house.rules:kind'}}}}\n")
+    assert "own-function" in gradebook("rubric", "lint", "./r.yaml").out
+    monkeypatch.setenv("GRADEBOOK_ALLOW_FUNCTIONS", "house")
+    assert "own-function" not in gradebook("rubric", "lint", "./r.yaml").out
 
 
 @pytest.mark.nightly

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gradebook.flows.display.terminal import people
+from gradebook.flows.display.terminal import stdout
 from tests.support.scored_lake import make_lake
 
 
@@ -39,7 +39,7 @@ def typed(gradebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr("builtins.input", read_line)
         monkeypatch.setattr(sys, "stdin", Terminal())
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-        monkeypatch.setattr(people, "is_wide", True)
+        monkeypatch.setattr(stdout, "is_wide", True)
         finished = gradebook("sql", *words)
         return finished, prompts
 

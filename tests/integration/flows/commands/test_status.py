@@ -15,7 +15,7 @@ from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.published.status import read_status
 from gradebook.tasks.runs.request import EvaluationRequest
-from gradebook.tasks.runs.resume_command import going_on, keep_words
+from gradebook.tasks.runs.resume_command import command_to_resume, store_command
 from gradebook.tasks.system.files import write_text
 from gradebook.tasks.workspace.folder import RunFolder
 from tests.support.published_runs import publish
@@ -47,7 +47,7 @@ def unfinished(lake: Path) -> RunFolder:
     begun_at = (NOW - timedelta(minutes=1)).isoformat()
     folder.identity_file.write_text(json.dumps({"run_id": "second", "fingerprint": "f", "created_at": begun_at}))
     folder.lock_file.touch()
-    keep_words(folder, EvaluationRequest("new outputs.jsonl", "rubric.yaml", judge="gpt-4o-mini", budget_usd=2))
+    store_command(folder, EvaluationRequest("new outputs.jsonl", "rubric.yaml", judge="gpt-4o-mini", budget_usd=2))
     folder.plan_summary_file.write_text('{"verdict_count": 24, "request_count": 12, "cost_usd": 0.6}')
     stages = [("ingest", 12), ("plan", 12), ("score", 6)]
     folder.timings_file.write_text("".join(json.dumps({"stage": s, "row_count": n}) + "\n" for s, n in stages))
@@ -196,15 +196,15 @@ def test_the_resume_command_names_the_lake(unfinished: RunFolder, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GRADEBOOK_WORK", "work")
     lake_words = find_lake(*named).words(is_absolute=True)
-    assert going_on(unfinished, lake_words).endswith(f"--run-id second {shown.format(here=tmp_path)}")
+    assert command_to_resume(unfinished, lake_words).endswith(f"--run-id second {shown.format(here=tmp_path)}")
 
 
 OTHERS = {"dataset": "nightly-suite", "trigger": "nightly"}
 
 
 def test_other_runs_resume_by_their_own_command(unfinished: RunFolder):
-    keep_words(unfinished, EvaluationRequest("o.jsonl", "r.yaml", **OTHERS))
-    assert going_on(unfinished, ()) == "the same command or flow run again (nightly)"
+    store_command(unfinished, EvaluationRequest("o.jsonl", "r.yaml", **OTHERS))
+    assert command_to_resume(unfinished, ()) == "the same command or flow run again (nightly)"
 
 
 def typed_again(gradebook, lake: Path, stopped_at: str, monkeypatch, *words: str) -> Any:

@@ -6,7 +6,7 @@ import pytest
 
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
-from gradebook.tasks.lake.table_list import list_tables
+from gradebook.tasks.lake.schema import list_tables
 from tests.support.replicated_lake import make_rubric
 from tests.support.scored_lake import make_lake, write_scores
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from gradebook.flows.cli import ENTRIES, load_command
-from gradebook.flows.display.terminal import people
+from gradebook.flows.display.terminal import stdout
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import commit
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.replicated_lake import make_rubric, write_replicates
 from tests.support.samples import RUBRIC, write_outputs, write_rubric
 from tests.support.scored_lake import make_lake
@@ -65,7 +65,7 @@ def in_terminal(gradebook, monkeypatch: pytest.MonkeyPatch) -> Any:
     def call(*words: str) -> Any:
         monkeypatch.setenv("COLUMNS", str(COLUMNS))
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-        monkeypatch.setattr(people, "is_wide", False)
+        monkeypatch.setattr(stdout, "is_wide", False)
         return gradebook(*words)
 
     return call
@@ -122,7 +122,7 @@ COMMANDS = list(SHOWN)
 WIDEST = ("compare", *RUNS)
 
 
-@pytest.mark.parametrize("words", [WIDEST, *nightly((words,) for words in COMMANDS if words != WIDEST)], ids=" ".join)
+@pytest.mark.parametrize("words", [WIDEST, *matrix((words,) for words in COMMANDS if words != WIDEST)], ids=" ".join)
 def test_no_line_is_longer_than_the_terminal_and_each_name_is_readable(in_terminal, lake, words):
     finished = in_terminal(*words)
     lines = lines_of(finished.out)
@@ -135,7 +135,7 @@ def test_no_line_is_longer_than_the_terminal_and_each_name_is_readable(in_termin
 
 @pytest.mark.usefixtures("lake")
 @pytest.mark.parametrize(
-    "words", [("agreement",), *nightly([(("calibrate",),), (("noise", "--draws", "20"),)])], ids=" ".join
+    "words", [("agreement",), *matrix([(("calibrate",),), (("noise", "--draws", "20"),)])], ids=" ".join
 )
 def test_without_a_run_the_latest_is_meant(gradebook, words):
     unnamed, named = gradebook(*words, "--json"), gradebook(words[0], RUNS[1], *words[1:], "--json")

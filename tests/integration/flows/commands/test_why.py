@@ -60,6 +60,16 @@ criteria:
 """
 
 
+def test_the_question_is_shown_and_what_outputs_share_is_said_once(gradebook, tmp_path):
+    chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is the fee?"}]
+    rows = [{"case_id": "c", "model": model, "prompt": chat, "output": f"Five, {model}."} for model in "ab"]
+    (tmp_path / "short.yaml").write_text(LENGTH, encoding="utf-8")
+    publish(write_lines(tmp_path / "outputs.jsonl", rows), tmp_path / "short.yaml", run_id="two")
+    assert "asked: (after 1 message) What is the fee?\n" in gradebook("why", "c").out
+    screen = gradebook("why", "c", "length").out
+    assert [screen.count(part) for part in ("verdict: ", "asked: ", "criterion: ", "method: ")] == [2, 1, 1, 1]
+
+
 def test_the_worst_output_of_a_case_comes_first(gradebook, tmp_path):
     answers = {"a": "Yes.", "b": "One two three four five six."}
     rows = [{"case_id": "c", "model": model, "output": output} for model, output in answers.items()]

@@ -13,7 +13,7 @@ from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.page import write_report
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.rated_lake import JudgedRun, publish_runs
 from tests.support.scored_lake import make_lake, write_scores
 
@@ -249,7 +249,7 @@ def test_where_a_rule_chose_every_rated_output_there_is_no_corrected_mean(tmp_pa
     summarise(found, "r").as_json()
 
 
-@pytest.mark.parametrize("selection", ["random", *nightly([None])])
+@pytest.mark.parametrize("selection", ["random", *matrix([None])])
 def test_a_sample_far_off_by_the_judge_is_not_random_whoever_drew_it(tmp_path, selection):
     lowest = [place for place in range(40) if JUDGED[place] == 0.0] + [0]
     rows = [(place, 0.0, "ann", selection) for place in lowest]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gradebook.tasks.agreement.published_run import measure_run
-from gradebook.tasks.comparing.compare import Asked, compare_runs
+from gradebook.tasks.comparing.compare import ComparisonOptions, compare_runs
 from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.lake.connections import commit
 from tests.support.rated_lake import TONE, add_rows
@@ -55,7 +55,9 @@ def test_models_are_ranked_by_people_and_by_the_scores(lake):
 
 
 def test_a_comparison_counts_wins_beyond_the_judge_s_noise(lake):
-    found = compare_runs(lake, "r", asked=Asked(gate=GateRule(require="win_rate > 0.6 and tie_count >= 10")))
+    found = compare_runs(
+        lake, "r", options=ComparisonOptions(gate=GateRule(require="win_rate > 0.6 and tie_count >= 10"))
+    )
     wins = found.models[0].overall.wins
     assert (wins.win_count, wins.loss_count, wins.tie_count) == (20, 10, 10)
     assert wins.win_rate == pytest.approx(25 / 40) and not found.gate.is_failed

@@ -56,11 +56,11 @@ def test_the_terminal_shows_raters_pairs_and_why_an_interval_is_missing(gradeboo
 @pytest.mark.nightly
 def test_labels_are_settled_from_raters_and_the_judge(gradebook, lake, tmp_path):
     shown = gradebook("raters", "r", "--labels", lake)
-    assert "note: tone: found 8 outputs with two labels or more, expected 100" in shown.out
+    assert "note: tone: found 8 outputs with two labels or more, expected 300" in shown.out
     many = make_lake(tmp_path)
-    truth = [float(place % 2) for place in range(120)]
-    judged = [1.0 - score if place >= 108 else score for place, score in enumerate(truth)]
-    ratings = [*ratings_of(truth, "ann"), *ratings_of([1.0] * 60 + truth[60:], "bob")]
+    truth = [float(place % 2) for place in range(300)]
+    judged = [1.0 - score if place >= 270 else score for place, score in enumerate(truth)]
+    ratings = [*ratings_of(truth, "ann"), *ratings_of([1.0] * 150 + truth[150:], "bob")]
     publish_runs(many, {"r": JudgedRun(judged)}, {"ratings": ratings})
     (tone,) = gradebook("raters", "--labels", "--json", f"--lake=sqlite:{many.address}").json["settled"]
     accuracies = {voice["who"] or voice["side"]: voice["accuracy"] for voice in tone["voices"]}
@@ -69,7 +69,7 @@ def test_labels_are_settled_from_raters_and_the_judge(gradebook, lake, tmp_path)
         f"o{place:02}": score for place, score in enumerate(truth)
     }
     text = gradebook("raters", "--labels", f"--lake=sqlite:{many.address}").out
-    assert "gives the true level" in text and "of 120 labels with a probability of 0.95 or more" in text
+    assert "gives the true level" in text and "of 300 labels with a probability of 0.95 or more" in text
 
 
 def test_an_unknown_criterion_is_refused_and_nobody_is_no_fault(gradebook, lake, tmp_path):

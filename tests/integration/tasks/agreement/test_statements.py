@@ -8,8 +8,8 @@ import pytest
 
 from gradebook.rubrics.files.case_criteria import CASE_CRITERIA_SCHEMA
 from gradebook.rubrics.files.load import parse_rubric
+from gradebook.tasks.agreement.mart import add_statements_of_files, add_statements_of_run
 from gradebook.tasks.agreement.published_run import known_criteria, measure_run
-from gradebook.tasks.agreement.statements import add_statements_of_files, add_statements_of_run
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 from gradebook.tasks.lake.sql import open_database

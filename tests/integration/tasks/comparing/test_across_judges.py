@@ -7,16 +7,17 @@ import pytest
 
 from gradebook.flows.display.comparison import show_comparison
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.comparing.compare import Asked, compare_runs
+from gradebook.tasks.comparing.compare import ComparisonOptions, compare_runs
 from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.comparing.verdict import comparison_verdict
 from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import connect_up_to_date
+from gradebook.tasks.operations.checkpoint import CheckpointDecision, Decider
 from gradebook.tasks.operations.checkpoint_decisions import APPROVED, CheckpointKey, decide, find_decided
-from gradebook.tasks.operations.checkpoint_gate import CheckpointDecision, Decider
-from gradebook.tasks.published.summary import summarise
-from gradebook.tasks.reporting.export.comment import run_comment
+from gradebook.tasks.published.summary import meets_gates, summarise
+from gradebook.tasks.reporting.comment import run_comment
 from gradebook.tasks.reporting.page import run_page
-from gradebook.tasks.reporting.source.report_source import opened_source
+from gradebook.tasks.reporting.report_source import opened_source
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.published_runs import NOW, publish
 from tests.support.samples import write_outputs, write_rubric
@@ -57,6 +58,8 @@ def lake_in(folder: Path) -> Lake:
 def test_a_rule_against_latest_of_another_judge_is_unknown_and_fails(folder):
     (unmet, *_) = summarise(lake_in(folder), "b").unmet
     assert str(unmet) == f"gate undecided: required not ({RULE}), found {APART}; see --across-judges"
+    with connect_up_to_date(lake_in(folder)) as connection:
+        assert meets_gates(connection, lake_in(folder), "b")  # so the next night has a baseline of the new judge
 
 
 @pytest.mark.nightly
@@ -68,8 +71,8 @@ def test_a_rule_is_evaluated_across_judges_if_asked(folder):
 
 def test_compare_refuses_a_rule_across_judges(folder):
     with pytest.raises(InputError, match="--across-judges"):
-        compare_runs(lake_in(folder), "a", "b", Asked(gate=GateRule(RULE)))
-    found = compare_runs(lake_in(folder), "a", "b", Asked(gate=GateRule(RULE), across_judges=True))
+        compare_runs(lake_in(folder), "a", "b", ComparisonOptions(gate=GateRule(RULE)))
+    found = compare_runs(lake_in(folder), "a", "b", ComparisonOptions(gate=GateRule(RULE), across_judges=True))
     assert found.gate is not None and not found.gate.is_failed
 
 
@@ -88,7 +91,7 @@ def test_every_surface_names_the_judges(folder, capsys):
 
 
 def test_one_judge_has_no_banner(folder):
-    found = compare_runs(lake_in(folder), "b", "c", Asked(gate=GateRule(RULE)))
+    found = compare_runs(lake_in(folder), "b", "c", ComparisonOptions(gate=GateRule(RULE)))
     assert (found.banner, found.judges) == (None, None)
 
 

@@ -16,9 +16,9 @@ from gradebook.tasks.lake.rows import make_table
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.status import read_status
 from gradebook.tasks.published.summary import RunSummary, summarise
-from gradebook.tasks.reporting.site.runs import read_home
-from gradebook.tasks.stages.rescore import _taken_over
-from tests.support.nightly import nightly
+from gradebook.tasks.reporting.site import read_home
+from gradebook.tasks.stages.rescore import _copied_columns
+from tests.support.nightly import matrix
 from tests.support.published_runs import publish
 
 RUBRIC = """
@@ -73,17 +73,17 @@ def test_a_rule_fails_where_earlier_runs_have_no_model_in_common(folder):
     assert (found.is_met, tuple(map(str, found.unmet)), found.comparison) == (False, (why,), None)
 
 
-@pytest.mark.parametrize("has_folders", [True, *nightly([False])])
+@pytest.mark.parametrize("has_folders", [True, *matrix([False])])
 def test_status_and_site_state_the_unmet_rule_as_the_summary_does(copied, has_folders):
     if not has_folders:  # another machine than the one that evaluated
         shutil.rmtree(copied / "lake" / "runs")
     found = tuple(map(str, summarise(lake_in(copied), "renamed").unmet))
     (row,) = read_status(lake_in(copied), datetime(2026, 11, 1, tzinfo=UTC), 7).last_published
     with connect(lake_in(copied), read_only=True) as connection:
-        is_met = {line.run_id: line.is_met for line in read_home(connection, lake_in(copied)).runs}
+        words = {line.run_id: line.word for line in read_home(connection, lake_in(copied)).runs}
     assert (row["run_id"], row["is_met"], tuple(row["unmet"])) == ("renamed", False, found)
     assert row["has_requirement"]
-    assert is_met == {"a": True, "b": True, "renamed": False}
+    assert words == {"a": "no gate", "b": "may ship", "renamed": "undecided"}
 
 
 @pytest.mark.nightly
@@ -112,7 +112,7 @@ def test_a_rescored_run_does_not_inherit_the_baseline():
         run_id, settings = "b", '{"baseline": "a", "baseline_run_id": "a", "fail_if": "p < 1"}'
         row = MappingProxyType({"judge": None, "stopped_at": None, "settings": settings})
 
-    settings = json.loads(_taken_over(Source)["settings"])
+    settings = json.loads(_copied_columns(Source)["settings"])
     names = ("baseline", "baseline_run_id", "fail_if", "rescored_from", "verdicts_baseline_run_id")
     assert [settings[name] for name in names] == [None, None, None, "b", "a"]
 

@@ -1,5 +1,6 @@
 """tasks/comparing/compare: pairing, sums of the parts, and rules that fail a comparison."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,10 @@ import pytest
 from gradebook.flows.display.comparison import show_comparison
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Rubric
-from gradebook.tasks.comparing.compare import Asked, Comparison, compare_runs
+from gradebook.tasks.comparing.compare import Comparison, ComparisonOptions, compare_runs
 from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.lake.address import Lake
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.scored_lake import COMPARED_MARTS, Scored, make_lake, write_runs, write_scores
 
 LEVELS = [{"id": f"l{score}", "score": score / 2, "description": "x"} for score in range(3)]
@@ -182,7 +183,7 @@ def turned(scores: dict[str, float | None]) -> dict[str, float | None]:
 
 @pytest.fixture(scope="module")
 def compared(lake: Lake) -> Comparison:
-    return compare_runs(lake, "a", "b", Asked(("m", "m"), resample_count=500, shares_at=(0.5,)))
+    return compare_runs(lake, "a", "b", ComparisonOptions(("m", "m"), resample_count=500, shares_at=(0.5,)))
 
 
 def test_the_overall_row_counts_cases_and_not_samples(compared):
@@ -193,7 +194,7 @@ def test_the_overall_row_counts_cases_and_not_samples(compared):
 
 def test_regressions_are_named(lake):
     # the tone fell by half a level in 39 of 40 cases: category voice is the tone alone
-    found = compare_runs(lake, "long_a", "long_b", Asked(("m", "m"), resample_count=0))
+    found = compare_runs(lake, "long_a", "long_b", ComparisonOptions(("m", "m"), resample_count=0))
     assert [(row.scope, row.scope_id) for row in found.regressions] == [
         ("overall", ""),
         ("category", "voice"),
@@ -202,14 +203,16 @@ def test_regressions_are_named(lake):
 
 
 def test_one_test_counts_once_in_the_family(lake):
-    found = compare_runs(lake, "long_a", "long_b", Asked(("m", "m"), resample_count=0)).models[0]
+    found = compare_runs(lake, "long_a", "long_b", ComparisonOptions(("m", "m"), resample_count=0)).models[0]
     assert found.categories[0].chance == found.criteria[0].chance > found.criteria[0].figures.p
 
 
 @pytest.mark.parametrize("is_unpaired", [False, True])
 def test_the_only_criterion_is_one_test_with_the_overall_score_and_its_category(lake, is_unpaired):
     # an overall score has 12 digits, the score of a level 16
-    (found,) = compare_runs(lake, "alone_a", "alone_b", Asked(resample_count=0, is_unpaired=is_unpaired)).models
+    (found,) = compare_runs(
+        lake, "alone_a", "alone_b", ComparisonOptions(resample_count=0, is_unpaired=is_unpaired)
+    ).models
     assert found.overall is not None and found.overall.figures.p is not None
     assert {row.figures.p_family for row in found.rows} == {found.overall.figures.p}
 
@@ -221,7 +224,7 @@ def test_a_category_is_the_weighted_mean_of_its_criteria(compared):
 
 
 def test_a_category_pairs_outputs_that_are_held_to_other_criteria_of_their_own(lake):
-    (pair,) = compare_runs(lake, "own_a", "own_c", Asked(resample_count=0)).models
+    (pair,) = compare_runs(lake, "own_a", "own_c", ComparisonOptions(resample_count=0)).models
     (voice,) = pair.categories
     assert (pair.overall.counts.unpaired_count, pair.overall.counts.held_otherwise_count) == (2, 2)
     assert (voice.figures.n, voice.counts.unpaired_count) == (1, 0)
@@ -244,46 +247,46 @@ def test_the_parts_add_up_with_chosen_and_uniform_weights(compared):
 
 @pytest.mark.parametrize("name", ["points", "skipped", "tree", "own"])
 def test_the_parts_add_up_whatever_the_rubric(lake, name):
-    (pair,) = compare_runs(lake, f"{name}_a", f"{name}_b", Asked(resample_count=0)).models
+    (pair,) = compare_runs(lake, f"{name}_a", f"{name}_b", ComparisonOptions(resample_count=0)).models
     total = sum(part.part for part in pair.explanation.parts)
     assert total == pytest.approx(pair.overall.figures.mean_diff, abs=1e-12)
 
 
 @pytest.mark.parametrize(("name", "has_rest"), [("points", False), ("own", False), ("skipped", True), ("tree", True)])
 def test_only_missing_scores_leave_a_remainder(lake, name, has_rest):
-    (pair,) = compare_runs(lake, f"{name}_a", f"{name}_b", Asked(resample_count=0)).models
+    (pair,) = compare_runs(lake, f"{name}_a", f"{name}_b", ComparisonOptions(resample_count=0)).models
     assert ("(unscored)" in [part.criterion_id for part in pair.explanation.parts]) is has_rest
 
 
 def test_a_missing_score_on_both_sides_leaves_no_remainder(lake):
     # x {a: 3, b: 1} of weight 2 beside c of weight 1; b is skipped: a counts 2/3, b nothing
-    (pair,) = compare_runs(lake, "gaps_a", "gaps_b", Asked(resample_count=0)).models
+    (pair,) = compare_runs(lake, "gaps_a", "gaps_b", ComparisonOptions(resample_count=0)).models
     parts = {part.criterion_id: part.part for part in pair.explanation.parts}
     assert parts == {"a": pytest.approx(-2 / 3), "b": 0.0, "c": 0.0}
 
 
 def test_an_optional_criterion_without_a_score_takes_no_part_of_the_weight(lake):
     # tone +0.5: of the whole in case c, of 3/4 in d
-    (pair,) = compare_runs(lake, "optional_a", "optional_b", Asked(resample_count=0)).models
+    (pair,) = compare_runs(lake, "optional_a", "optional_b", ComparisonOptions(resample_count=0)).models
     parts = {part.criterion_id: part.part for part in pair.explanation.parts}
     assert parts == {"tone": pytest.approx((0.5 + 0.375) / 2), "tools": 0.0}
     assert pair.overall.figures.mean_diff == pytest.approx(0.4375)
 
 
 def test_missing_scores_on_both_sides_leave_no_remainder_at_any_depth(lake):
-    (pair,) = compare_runs(lake, "deep_a", "deep_b", Asked(resample_count=0)).models
+    (pair,) = compare_runs(lake, "deep_a", "deep_b", ComparisonOptions(resample_count=0)).models
     assert [part.criterion_id for part in pair.explanation.parts] == list("abcde")
     assert sum(part.part for part in pair.explanation.parts) == pytest.approx(pair.overall.figures.mean_diff, abs=1e-12)
 
 
 def test_a_per_case_criterion_has_its_part(lake):
     # weights 3, 1 and 2 of the row: its criterion rose by 1 of 6 x 2
-    (pair,) = compare_runs(lake, "own_a", "own_b", Asked(resample_count=0)).models
+    (pair,) = compare_runs(lake, "own_a", "own_b", ComparisonOptions(resample_count=0)).models
     assert {part.criterion_id: part.part for part in pair.explanation.parts}["own"] == pytest.approx(1 / 3)
 
 
 def test_a_difference_of_points_may_be_beyond_one(lake):
-    (pair,) = compare_runs(lake, "points_a", "points_b", Asked(resample_count=0)).models
+    (pair,) = compare_runs(lake, "points_a", "points_b", ComparisonOptions(resample_count=0)).models
     found = pair.overall.figures
     assert found.diff_low < found.mean_diff < found.diff_high
 
@@ -298,12 +301,12 @@ def test_the_cases_that_lost_most_are_shown_with_their_losses(compared):
 
 @pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["plain", *nightly(["points", "skipped", "own", "gaps"])])
+@pytest.mark.parametrize("name", ["plain", *matrix(["points", "skipped", "own", "gaps"])])
 def test_one_criterion_at_a_time_gives_the_same_bits(lake, monkeypatch, name):
     runs = ("a", "b") if name == "plain" else (f"{name}_a", f"{name}_b")
-    at_once = compare_runs(lake, *runs, Asked(resample_count=50))
+    at_once = compare_runs(lake, *runs, ComparisonOptions(resample_count=50))
     monkeypatch.setattr("gradebook.tasks.comparing.case_pairs.PART_ROWS", 1)
-    assert repr(compare_runs(lake, *runs, Asked(resample_count=50)).as_json()) == repr(at_once.as_json())
+    assert repr(compare_runs(lake, *runs, ComparisonOptions(resample_count=50)).as_json()) == repr(at_once.as_json())
 
 
 def test_the_share_at_a_score_is_of_the_pairs(compared):
@@ -313,33 +316,33 @@ def test_the_share_at_a_score_is_of_the_pairs(compared):
 
 
 def test_no_scored_pair_has_no_share_at_a_score(lake):
-    found = compare_runs(lake, "none_a", "none_b", Asked(resample_count=0, shares_at=(0.5,))).models
+    found = compare_runs(lake, "none_a", "none_b", ComparisonOptions(resample_count=0, shares_at=(0.5,))).models
     assert found[0].explanation.shares_at == ()
 
 
 def test_a_share_at_a_score_is_refused_for_different_rubrics(lake):
-    found = compare_runs(lake, "own_a", "points_a", Asked(resample_count=0, shares_at=(0.5,)))
+    found = compare_runs(lake, "own_a", "points_a", ComparisonOptions(resample_count=0, shares_at=(0.5,)))
     assert found.not_compared[-1] == "--share-at: the rubrics differ, so there are no overall scores"
 
 
 def test_outputs_with_the_same_case_and_sample_are_paired_with_themselves(lake):
-    (pair,) = compare_runs(lake, "same_a", "same_b", Asked(resample_count=0)).models
+    (pair,) = compare_runs(lake, "same_a", "same_b", ComparisonOptions(resample_count=0)).models
     (tone,) = pair.criteria
     assert (tone.figures.tied_count, tone.counts.unpaired_count, tone.counts.ambiguous_count) == (3, 0, 0)
 
 
 def test_two_models_of_one_run_are_paired(lake):
-    found = compare_runs(lake, "a", asked=Asked(resample_count=0)).models
+    found = compare_runs(lake, "a", options=ComparisonOptions(resample_count=0)).models
     assert [(pair.model_a, pair.model_b, pair.overall.figures.tied_count) for pair in found] == [("m", "n", 24)]
 
 
 def test_a_named_model_is_on_the_side_where_it_is_named(lake):
-    found = compare_runs(lake, "a", asked=Asked((None, "m"), resample_count=0)).models
+    found = compare_runs(lake, "a", options=ComparisonOptions((None, "m"), resample_count=0)).models
     assert [(pair.model_a, pair.model_b) for pair in found] == [("n", "m")]
 
 
 def test_all_ties_give_a_p_of_one_and_a_wide_interval(lake):
-    found = compare_runs(lake, "a", asked=Asked(resample_count=0)).models[0].overall.figures
+    found = compare_runs(lake, "a", options=ComparisonOptions(resample_count=0)).models[0].overall.figures
     assert (found.p, found.p_wilcoxon) == (1.0, 1.0)
     assert found.diff_low == pytest.approx(-(1 - 0.025 ** (1 / 12)))
 
@@ -358,32 +361,37 @@ def test_all_ties_give_a_p_of_one_and_a_wide_interval(lake):
     ],
 )
 def test_a_rule_fails_if_it_holds_or_can_not_be_evaluated(lake, rule, is_failed):
-    gate = compare_runs(lake, "a", "b", Asked(("m", "m"), GateRule(rule), 0)).gate
+    gate = compare_runs(lake, "a", "b", ComparisonOptions(("m", "m"), GateRule(rule), 0)).gate
     assert (gate.is_failed, bool(gate.reasons)) == (is_failed, is_failed)
 
 
-def test_a_model_on_one_side_only_fails_a_gate(lake):
-    gate = compare_runs(lake, "a", "more_b", Asked(gate=GateRule("mean_diff < -1"), resample_count=0)).gate
-    assert gate.reasons == (
-        "n: only in run A: nothing to check the rule against",
-        "o: only in run B: nothing to check the rule against",
-    )
+def test_a_model_on_one_side_only_is_named_and_leaves_a_gate_over_all_models_undecided(lake):
+    asked = ComparisonOptions(gate=GateRule("mean_diff < -1"), resample_count=0)
+    gates = [compare_runs(lake, "a", "more_b", each).gate for each in (asked, replace(asked, needs_all_models=True))]
+    alone = ("n: only in run A", "o: only in run B")
+    assert [(gate.outcome, gate.alone) for gate in gates] == [("passed", alone), ("undecided", ())]
+    assert gates[1].reasons == tuple(f"{words}: nothing to check the rule against" for words in alone)
 
 
 def test_naming_a_model_compares_only_that_model(lake):
-    found = compare_runs(lake, "a", "more_b", Asked(("m", None), GateRule("mean_diff < -1"), 0))
+    found = compare_runs(lake, "a", "more_b", ComparisonOptions(("m", None), GateRule("mean_diff < -1"), 0))
     assert (found.gate.is_failed, found.not_compared) == (False, ())
 
 
 def test_per_case_criteria_are_not_part_of_any_criterion(lake):
     # the per-case one rose by 1, those of the rubric did not change
     rules = ("any criterion (mean_diff > 0)", "criterion.own.mean_diff > 0")
-    gates = [compare_runs(lake, "own_a", "own_b", Asked(gate=GateRule(rule), resample_count=0)).gate for rule in rules]
+    gates = [
+        compare_runs(lake, "own_a", "own_b", ComparisonOptions(gate=GateRule(rule), resample_count=0)).gate
+        for rule in rules
+    ]
     assert [gate.is_failed for gate in gates] == [False, True]
 
 
 def test_an_unknown_figure_is_named(lake):
-    gate = compare_runs(lake, "a", "b", Asked(("m", "m"), GateRule("criterion.safe.effect_size < 0"), 0)).gate
+    gate = compare_runs(
+        lake, "a", "b", ComparisonOptions(("m", "m"), GateRule("criterion.safe.effect_size < 0"), 0)
+    ).gate
     assert gate.reasons == ("no value of criterion.safe.effect_size",)
 
 
@@ -402,7 +410,7 @@ def test_an_unknown_figure_is_named(lake):
 )
 def test_an_impossible_comparison_is_refused(lake, runs, models, rule, words):
     with pytest.raises(InputError, match=words):
-        compare_runs(lake, *runs, Asked(models, GateRule(rule)))
+        compare_runs(lake, *runs, ComparisonOptions(models, GateRule(rule)))
 
 
 @pytest.mark.nightly
@@ -418,7 +426,7 @@ def test_pairs_of_one_cluster_count_as_one_case(tmp_path):
             for case in range(12)
         ]
         write_scores(lake, run_id, rubric("r", {"id": "right"}), rows)
-    (pair,) = compare_runs(lake, "a", "b", Asked(resample_count=0)).models
+    (pair,) = compare_runs(lake, "a", "b", ComparisonOptions(resample_count=0)).models
     assert pair.overall is not None
     assert (pair.overall.figures.n, pair.overall.figures.case_count) == (12, 3)
 
@@ -432,8 +440,8 @@ def test_runs_on_different_cases_are_compared_by_their_means_only_if_asked(
     for name, rows in (("cases_a", old), ("cases_b", new)):
         write_scores(lake, name, PLAIN, [row | {"scores": {**row["scores"], "safe": 1.0}} for row in rows])
     gate = GateRule(None, "criterion.facts.diff_low > -0.2 and mean_diff < -0.3")
-    assert compare_runs(lake, "cases_a", "cases_b", Asked(gate=gate)).gate.is_failed  # type: ignore[union-attr]
-    found = compare_runs(lake, "cases_a", "cases_b", Asked(gate=gate, is_unpaired=True))
+    assert compare_runs(lake, "cases_a", "cases_b", ComparisonOptions(gate=gate)).gate.is_failed  # type: ignore[union-attr]
+    found = compare_runs(lake, "cases_a", "cases_b", ComparisonOptions(gate=gate, is_unpaired=True))
     (pair,) = found.models
     assert pair.overall is not None and not pair.overall.is_paired
     assert pair.overall.figures.mean_diff == pytest.approx(-0.375)  # tone is 3 of 4 and fell by 0.5
@@ -450,7 +458,9 @@ def test_runs_on_different_cases_are_compared_by_their_means_only_if_asked(
 def test_a_missing_score_leaves_a_difference_open_between_its_bounds(lake, missing):
     # `two` weighs 2 of 3: c0 +2/3, and c1 anything from 1/3 - 1 to 1 - 1, scored by skip over `one` alone or not at all
     runs = f"gap_{missing}_a", f"gap_{missing}_b"
-    compared = compare_runs(lake, *runs, Asked(gate=GateRule("mean_diff < -0.1", "mean_diff > 0.1"), resample_count=0))
+    compared = compare_runs(
+        lake, *runs, ComparisonOptions(gate=GateRule("mean_diff < -0.1", "mean_diff > 0.1"), resample_count=0)
+    )
     overall = compared.models[0].overall
     assert overall.figures.n == {"null": 1, "skip": 2}[missing]
     assert (overall.counts.missing_a_count, overall.counts.missing_b_count) == (0, 1)
@@ -460,18 +470,20 @@ def test_a_missing_score_leaves_a_difference_open_between_its_bounds(lake, missi
     words = f"1 of 2 pairs lacks {part}the overall score in B, so no certain value of mean_diff"
     assert (compared.gate.is_failed, compared.gate.is_undecided) == (True, True)
     assert compared.gate.sentence.split(", found ")[1].startswith(words)
-    assert not compare_runs(lake, *runs, Asked(gate=GateRule("mean_diff < -0.1"), resample_count=0)).gate.is_failed
+    assert not compare_runs(
+        lake, *runs, ComparisonOptions(gate=GateRule("mean_diff < -0.1"), resample_count=0)
+    ).gate.is_failed
 
 
 def test_a_criterion_that_does_not_apply_is_not_missing(lake):
-    rows = compare_runs(lake, "excused_a", "excused_b", Asked(resample_count=0)).models[0].rows
+    rows = compare_runs(lake, "excused_a", "excused_b", ComparisonOptions(resample_count=0)).models[0].rows
     assert [(row.counts.missing_b_count, row.open_figures) for row in rows] == [(0, None)] * 3
 
 
 @pytest.mark.parametrize("missing", ["null", "skip"])
 def test_refusals_of_bad_outputs_make_no_model_better_and_pass_no_rule(lake, missing, capsys):
     runs = f"refusal_{missing}_a", f"refusal_{missing}_b"
-    found = compare_runs(lake, *runs, Asked(gate=GateRule(require="not_worse_by(0.02)"), resample_count=0))
+    found = compare_runs(lake, *runs, ComparisonOptions(gate=GateRule(require="not_worse_by(0.02)"), resample_count=0))
     overall = found.models[0].overall
     assert overall.figures.diff_low > 0 and overall.figures.p_family < 0.05  # what is scored alone would say so
     assert (overall.outcome.value, found.gate.is_undecided) == ("unknown", True)
@@ -488,7 +500,7 @@ def test_refusals_of_bad_outputs_make_no_model_better_and_pass_no_rule(lake, mis
 )
 def test_a_rule_holds_by_definition_only_if_every_output_and_score_is_the_same(lake, changed, unchanged_count, outcome):
     gate = GateRule(require="not_worse_by(0.02)")
-    compared = compare_runs(lake, f"{changed}_a", f"{changed}_b", Asked(gate=gate, resample_count=0))
+    compared = compare_runs(lake, f"{changed}_a", f"{changed}_b", ComparisonOptions(gate=gate, resample_count=0))
     overall = compared.models[0].overall
     assert overall.counts.unchanged_count == unchanged_count
     assert compared.gate.sentence.startswith(f"gate {outcome}: required not_worse_by(0.02), found diff_low = ")

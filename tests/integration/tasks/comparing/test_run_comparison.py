@@ -12,30 +12,27 @@ from gradebook.flows.display.comparison import show_run_comparison
 from gradebook.rubrics.files.load import read_rubric
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.statistics.comparison import WIN_FIGURES
-from gradebook.tasks.comparing.baseline import (
-    LATEST,
-    Baseline,
-    BaselineSearch,
-    baseline_notes,
-    find_baseline,
-    store_baseline,
-)
-from gradebook.tasks.comparing.compare import Asked, compare_runs
+from gradebook.tasks.comparing.baseline import Baseline, BaselineSearch, baseline_notes, choose_baseline, store_baseline
+from gradebook.tasks.comparing.compare import ComparisonOptions, compare_runs
 from gradebook.tasks.comparing.gate import GateFinding, GateRule, gate_rule
-from gradebook.tasks.comparing.mart_rows import comparison_table
-from gradebook.tasks.comparing.run_comparison import RunComparison, read_run_comparison, show_unpublished
+from gradebook.tasks.comparing.run_comparison import (
+    RunComparison,
+    comparison_table,
+    read_run_comparison,
+    show_unpublished,
+)
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.errors import NoLakeThere
 from gradebook.tasks.lake.rows import read_rows
-from gradebook.tasks.published.summary import summarise
+from gradebook.tasks.published.summary import meets_gates, summarise
 from gradebook.tasks.reporting.page import write_report
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.stages.check_request import check_request
 from gradebook.tasks.stages.open_run import opened_run
 from gradebook.tasks.stages.rebuild import rebuild_run
-from gradebook.tasks.workspace.folder import RunFolder
-from tests.support.nightly import nightly
+from gradebook.tasks.workspace.folder import LATEST, RunFolder
+from tests.support.nightly import matrix
 from tests.support.published_runs import NOW, publish
 from tests.support.samples import write_lines
 from tests.support.scored_lake import make_lake, write_scores
@@ -209,7 +206,10 @@ def test_latest_is_the_last_run_with_a_model_in_common(folder, tmp_path, outputs
         file = run.mart_file("run_scores")
         connection.execute(f"copy (from (values {groups}) as scores (model, checkpoint)) to '{file}' (format parquet)")
         files = [str(run.mart_file("run_scores"))]
-        found = [find_baseline(connection, files, BaselineSearch("d", each), LATEST) for each in ("words", "others")]
+        found = [
+            choose_baseline(connection, lake_in(folder), files, BaselineSearch("d", each), LATEST, meets_gates).run_id
+            for each in ("words", "others")
+        ]
     assert found == [expected, None]
 
 
@@ -241,7 +241,9 @@ def test_a_gate_that_failed_is_one_unmet_requirement_with_each_model(folder):
 
 def test_the_gate_is_the_one_of_the_command(folder):
     found = comparison_of(folder, "b").gate
-    assert found == compare_runs(lake_in(folder), "a", "b", Asked(gate=GateRule(RULE), resample_count=0)).gate
+    assert (
+        found == compare_runs(lake_in(folder), "a", "b", ComparisonOptions(gate=GateRule(RULE), resample_count=0)).gate
+    )
 
 
 @pytest.mark.parametrize(("rule", "is_failed"), [("mean_diff < -0.9", False), (OWN_RULE, True), (None, None)])
@@ -255,8 +257,19 @@ def test_over_another_rubric_version_the_overall_difference_is_unknown(folder):
     found = comparison_of(folder, "c")
     assert {row["scope_id"] for row in found.figures} == {"full", "liked", "terse"}
     (unmet,) = found.unmet
-    assert unmet.startswith("gate undecided: required not (mean_diff < 0), found n: only in run A: nothing to check")
-    assert unmet.endswith("; m: no value of mean_diff")
+    assert unmet == (
+        "gate undecided: required not (mean_diff < 0), found m: the rubric changed from words 1.0.0 to words 2.0.0, "
+        "so overall scores are not compared; not compared: n: only in run A; new: only in run B"
+    )
+
+
+@pytest.mark.parametrize(("needs_all", "outcome"), [(False, "passed"), (True, "undecided")])
+def test_a_model_that_joins_or_leaves_decides_only_if_it_is_asked_for(folder, needs_all, outcome):
+    rule = gate_rule("criterion.liked.mean_diff > 2", None)
+    with connect(lake_in(folder), read_only=True) as connection:
+        found = read_run_comparison(connection, lake_in(folder), "c", "b", rule, needs_all_models=needs_all).gate
+    assert (found.outcome, found.is_failed) == (outcome, needs_all)
+    assert found.sentence.count("n: only in run A") == found.sentence.count("new: only in run B") == 1
 
 
 @pytest.mark.nightly
@@ -279,7 +292,7 @@ def refused(folder: Path, *models: str, **words: Any) -> str:
     ("words", "expected"),
     [
         ({"baseline": "nope"}, "--baseline: found no 'nope' in "),
-        *nightly(
+        *matrix(
             [
                 ({"baseline": ""}, "--baseline: found an empty text"),
                 ({"baseline": "c", "run_id": "c"}, "--baseline: found c, which --run-id names too"),

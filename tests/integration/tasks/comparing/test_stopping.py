@@ -16,7 +16,7 @@ from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.published.status import read_status
 from gradebook.tasks.published.summary import RunSummary
-from gradebook.tasks.reporting.site.runs import read_home
+from gradebook.tasks.reporting.site import read_home
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.stages import pipeline
 from gradebook.tasks.stages.preview import preview_run
@@ -166,7 +166,7 @@ def test_a_run_that_decides_nothing_judges_every_case_and_latest_is_no_stopped_r
 def test_an_interrupted_run_takes_the_same_looks_and_pays_for_nothing_twice(
     stopped, folder, judge, monkeypatch, damaged: str | None
 ):
-    take, asked = pipeline.look, judge.request_count
+    take, asked = pipeline.analyse_block, judge.request_count
 
     def killed(run: Any, ingested: Any, block: int) -> bool:
         if block == 1:
@@ -174,7 +174,7 @@ def test_an_interrupted_run_takes_the_same_looks_and_pays_for_nothing_twice(
         return take(run, ingested, block)
 
     with monkeypatch.context() as patched:
-        patched.setattr(pipeline, "look", killed)
+        patched.setattr(pipeline, "analyse_block", killed)
         with pytest.raises(KeyboardInterrupt):
             evaluate(folder, "worse", baseline="base", stop="looks=6")
     assert judge.request_count - asked == 20  # two blocks of ten

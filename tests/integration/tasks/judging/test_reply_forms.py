@@ -13,7 +13,7 @@ from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.stages.pipeline import publish_evaluation
 from gradebook.tasks.stages.submit import Stages
 from tests.support.loopback_judge import LoopbackJudge
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.published_runs import publish
 from tests.support.samples import write_lines
 
@@ -59,7 +59,7 @@ def test_a_run_begins_again_without_what_its_judge_refuses(monkeypatch: pytest.M
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [*nightly(["reply_format: text"]), "reply_format: text\nflaws_first: true"])
+@pytest.mark.parametrize("settings", [*matrix(["reply_format: text"]), "reply_format: text\nflaws_first: true"])
 def test_a_reply_in_text_is_read_and_verified(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: str):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
     (tmp_path / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
@@ -74,6 +74,8 @@ def test_a_reply_in_text_is_read_and_verified(monkeypatch: pytest.MonkeyPatch, t
     assert '"name": "Kindness"' in body["messages"][-1]["content"]
     lake = find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite")
     with connect(lake, read_only=True) as connection:
+        ((notes,),) = connection.execute("select notes from runs").fetchall()
+        assert "replies of m were asked for with `reply_format: text`, in place of a schema" in notes
         ((level, rationale),) = connection.execute("select level_id, rationale from verdicts").fetchall()
     named = "Flaws: It is short. " if "flaws_first" in settings else ""
     assert (level, rationale) == ("kind", f"{named}It greets.")

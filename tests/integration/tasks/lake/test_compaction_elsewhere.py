@@ -14,8 +14,8 @@ from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.compaction import compact_lake
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 from gradebook.tasks.lake.versions import list_versions
-from gradebook.tasks.operations.doctor import lake_files as files
-from gradebook.tasks.published.run_list import list_runs
+from gradebook.tasks.operations.doctor import examine as files
+from gradebook.tasks.published.runs import list_runs
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.stages.open_run import opened_run
 from gradebook.tasks.stages.rebuild import rebuild_run

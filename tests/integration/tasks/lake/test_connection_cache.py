@@ -12,8 +12,14 @@ import pytest
 from gradebook.rubrics.model.errors import LakeError
 from gradebook.tasks.lake import connections as lake_connections
 from gradebook.tasks.lake.address import Lake, find_lake
-from gradebook.tasks.lake.connection_cache import Attached, cached_connections
-from gradebook.tasks.lake.connections import commit, connect, open_for_writing, prepare_lake
+from gradebook.tasks.lake.connections import (
+    Attached,
+    cached_connections,
+    commit,
+    connect,
+    open_for_writing,
+    prepare_lake,
+)
 from gradebook.tasks.lake.user_queries import run_query
 from tests.support.other_writer import written_by_another
 

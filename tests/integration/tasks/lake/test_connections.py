@@ -13,6 +13,7 @@ import pytest
 
 from gradebook.rubrics.model.errors import LakeError, LakeUnavailable, QueryError
 from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.attaching import attach_lines
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 from gradebook.tasks.lake.rows import insert_rows
 from gradebook.tasks.lake.user_queries import run_query
@@ -51,6 +52,14 @@ def add_runs(address: str, writer: int) -> None:
 def rows(lake: Lake, query: str, at: int | None = None) -> list[tuple]:
     with connect(lake, read_only=True, at=at) as connection:
         return connection.execute(query).fetchall()
+
+
+def test_plain_duckdb_opens_a_lake_by_the_printed_statements_to_read(read_lake):
+    with duckdb.connect() as connection:
+        connection.execute(attach_lines(read_lake))
+        assert connection.execute("select count(*) from latest_run_scores").fetchall() == [(0,)]
+        with pytest.raises(duckdb.Error, match="read-only"):
+            connection.execute("insert into runs (run_id) values ('a')")
 
 
 def test_a_commit_knows_its_own_version(lake):

@@ -14,7 +14,7 @@ from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.compaction import compact_lake
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake, refuse_unusable
 from gradebook.tasks.lake.errors import NoLakeThere
-from gradebook.tasks.operations.doctor.examine import mend_lake
+from gradebook.tasks.operations.doctor.examine import fix_lake
 from gradebook.tasks.workspace.folder import RunFolder
 from tests.support.nightly import nightly
 from tests.support.published_runs import publish
@@ -75,7 +75,7 @@ def test_a_lost_catalog_is_never_replaced_by_a_new_lake(lake, is_emptied):
     if is_emptied:
         Path(lake.address).touch()
     before = files_of(lake)
-    for command in (prepare_lake, refuse_unusable, compact_lake, mend_lake):
+    for command in (prepare_lake, refuse_unusable, compact_lake, fix_lake):
         with pytest.raises(
             LakeError, match="found no lake in the catalog, but files of one in .* restore the catalog"
         ) as caught:
@@ -96,7 +96,7 @@ def test_a_catalog_of_another_folder_neither_writes_nor_deletes_here(lake, tmp_p
     prepare_lake(other)
     shutil.copy(other.address, lake.root / "trial.sqlite")
     trial, before = at_catalog(lake, "trial.sqlite"), parquet_of(lake)
-    for command in (write, mend_lake, lambda lake: compact_lake(lake, datetime.now(UTC) + IN_TWO_DAYS)):
+    for command in (write, fix_lake, lambda lake: compact_lake(lake, datetime.now(UTC) + IN_TWO_DAYS)):
         with pytest.raises(LakeError, match="whose files belong to another catalog"):
             command(trial)
     assert parquet_of(lake) == before
@@ -190,7 +190,7 @@ def test_the_doctor_tidies_no_folder_that_a_run_id_of_the_catalog_names(lake, tm
     statement = "update runs set run_id = ? where run_id = 'run-a'"
     commit(lake, "planted", lambda connection, _: connection.execute(statement, [named]) and None)
     with pytest.raises(InputError, match="found a run of the id .*, expected up to 80 letters"):
-        mend_lake(lake)
+        fix_lake(lake)
     assert (tmp_path / "victim" / "media").exists()
 
 
@@ -198,7 +198,7 @@ def test_the_doctor_tidies_no_folder_behind_a_link(lake, tmp_path):
     (tmp_path / "victim" / "media").mkdir(parents=True)
     shutil.rmtree(lake.root / "runs" / "run-a")
     os.symlink(tmp_path / "victim", lake.root / "runs" / "run-a")  # noqa: PTH211 - as a shell makes it
-    mend_lake(lake)
+    fix_lake(lake)
     assert (tmp_path / "victim" / "media").exists()
 
 

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
@@ -48,6 +49,18 @@ def place(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for name, text in storage.environment.items():
         monkeypatch.setenv(name, text)
     return ("--lake", f"sqlite:{tmp_path}/lake/catalog.sqlite", "--data", f"s3://{BUCKET}/{next(names)}")
+
+
+@pytest.fixture(scope="module")
+def read_place(storage: Storage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, str, str]]:
+    """The options that name an empty lake, for tests that write nothing."""
+    folder = tmp_path_factory.mktemp("read")
+    found = ("--lake", f"sqlite:{folder}/lake/catalog.sqlite", "--data", f"s3://{BUCKET}/{next(names)}")
+    with pytest.MonkeyPatch.context() as patched:
+        for name, text in storage.environment.items():
+            patched.setenv(name, text)
+        prepare_lake(lake_of(found))
+        yield found
 
 
 def prefix_of(place: tuple[str, ...]) -> str:
@@ -154,16 +167,14 @@ def test_outputs_of_an_earlier_run_are_not_uploaded_again(storage, place, tmp_pa
         ),
     ],
 )
-def test_a_query_reaches_no_key_and_no_other_object(place, query):
-    prepare_lake(lake_of(place))
+def test_a_query_reaches_no_key_and_no_other_object(read_place, query):
     with pytest.raises(QueryError, match="sql: ") as caught:
-        run_query(lake_of(place), query.replace("{prefix}", prefix_of(place)))
+        run_query(lake_of(read_place), query.replace("{prefix}", prefix_of(read_place)))
     assert CANARY not in str(caught.value)
 
 
-def test_no_setting_of_a_connection_holds_the_key(place):
-    prepare_lake(lake_of(place))
-    with connect(lake_of(place), read_only=True) as connection:
+def test_no_setting_of_a_connection_holds_the_key(read_place):
+    with connect(lake_of(read_place), read_only=True) as connection:
         told = connection.execute("from duckdb_settings()").fetchall()
         told += connection.execute("from duckdb_secrets()").fetchall()
     assert CANARY not in str(told)

@@ -7,7 +7,7 @@ import pytest
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.user_queries import run_query
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.scored_lake import make_lake, write_scores
 
 LEVELS = [{"id": "bad", "score": 0.0}, {"id": "good", "score": 1.0}]
@@ -37,7 +37,7 @@ def files_read(lake: Lake, query: str) -> int:
     "query",
     [
         "select avg(score) from verdicts where run_id = 'b'",
-        *nightly(
+        *matrix(
             [
                 "select criterion_id, avg(score) from verdicts where run_id = 'b' group by criterion_id",
                 "from output_scores where run_id = 'b'",

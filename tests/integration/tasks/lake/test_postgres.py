@@ -224,17 +224,16 @@ def test_reading_neither_writes_nor_reaches_the_server_otherwise(server, read_la
     assert server.ask("read", left).split() == ["0", "0"]
 
 
-def test_the_refusals_are_ours_and_not_a_mistyped_query(lake):
+def test_the_refusals_are_ours_and_not_a_mistyped_query(read_lake):
     with pytest.raises(QueryError, match="sql: found the table function postgres_query, expected the lake's tables"):
-        run_query(lake, f"from postgres_query('{METADATA}', 'select 1')")
+        run_query(read_lake, f"from postgres_query('{METADATA}', 'select 1')")
 
 
 @pytest.mark.nightly
-def test_reading_shows_no_connection_string(lake):
-    shown = [
-        run_query(lake, query).to_pylist() for query in ("show databases", "show all tables", "from duckdb_tables()")
-    ]
-    assert lake.address not in str(shown)
+def test_reading_shows_no_connection_string(read_lake):
+    queries = ("show databases", "show all tables", "from duckdb_tables()")
+    shown = [run_query(read_lake, query).to_pylist() for query in queries]
+    assert read_lake.address not in str(shown)
 
 
 # -------- earlier versions

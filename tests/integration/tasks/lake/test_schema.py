@@ -14,21 +14,22 @@ from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.compaction import compact_lake
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 from gradebook.tasks.lake.schema import (
+    KNOWN_VIEWS,
     copy_small_tables,
+    digest_of_view,
     is_up_to_date,
+    make_tables,
     narrow_to_outputs,
     tables_without_statistics,
 )
-from gradebook.tasks.lake.sql import described_tables, read_sql
-from gradebook.tasks.lake.views import KNOWN_VIEWS, digest_of_view
+from gradebook.tasks.lake.sql import declared_tables
 from gradebook.tasks.rubric_store.versions import delete_pointer, store_rubric
 from tests.support.nightly import nightly
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 GENERAL = read_rubric("general_answer")
 CRITERIA_COLUMNS = "criterion_id, category, weight, is_gate, digest, name, rationale, effective_weight, position"
-WORDS = described_tables().values()
-MEANINGS = {text for words in WORDS for text in (words["description"], *words["columns"].values())}
+MEANINGS = {text for table in declared_tables().values() for text in (table.description, *table.columns.values())}
 COLUMNS = {"criteria": CRITERIA_COLUMNS, "levels": ", ".join(LEVELS_SCHEMA.names)}
 
 
@@ -65,9 +66,12 @@ def test_a_table_of_a_new_lake_has_statistics_and_no_row(lake: Lake):
 
 @pytest.mark.nightly
 def test_compaction_begins_the_statistics_of_a_table_that_never_had_a_row(lake: Lake):
-    made_by_others = "create table others (name varchar not null, n integer)"
-    earlier = f"drop table ratings; {read_sql('tables.sql')}; {made_by_others}"
-    commit(lake, "earlier", lambda connection, _: connection.execute(earlier))
+    def earlier(connection, _version):
+        connection.execute("drop table ratings")
+        make_tables(connection)
+        connection.execute("create table others (name varchar not null, n integer)")
+
+    commit(lake, "earlier", earlier)
     with connect(lake, read_only=True) as connection:
         assert tables_without_statistics(connection) == ["ratings"]
     for _ in range(2):

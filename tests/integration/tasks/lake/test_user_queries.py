@@ -22,7 +22,7 @@ from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, prepare_lake
 from gradebook.tasks.lake.errors import NoLakeThere
 from gradebook.tasks.lake.user_queries import _half_memory, run_bounded_query, run_query
-from gradebook.tasks.system import bounded_child
+from gradebook.tasks.system import processes
 from tests.support.nightly import nightly
 
 
@@ -129,14 +129,14 @@ GREEDY = (
 @pytest.mark.parametrize("query", DEAF)
 def test_ctrl_c_ends_each_query_and_its_process(lake, monkeypatch, query):
     asked = []
-    monkeypatch.setattr(bounded_child.os, "fork", lambda fork=os.fork: asked.append(fork()) or asked[-1])
-    read = bounded_child.select.select
+    monkeypatch.setattr(processes.os, "fork", lambda fork=os.fork: asked.append(fork()) or asked[-1])
+    read = processes.select.select
 
     def press(*arguments):
         signal.raise_signal(signal.SIGINT)
         return read(*arguments)
 
-    monkeypatch.setattr(bounded_child.select, "select", press)
+    monkeypatch.setattr(processes.select, "select", press)
     with pytest.raises(KeyboardInterrupt):
         run_bounded_query(lake, query, 600)
     with pytest.raises(ChildProcessError):
@@ -172,7 +172,7 @@ def test_rows_and_faults_come_back_from_the_other_process(lake, monkeypatch, tmp
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_the_child_of_a_killed_process_ends_with_it(tmp_path):
     code = (
-        "import os, signal, threading, time; from gradebook.tasks.system.bounded_child import call_in_child\n"
+        "import os, signal, threading, time; from gradebook.tasks.system.processes import call_in_child\n"
         f"def call(): open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(600)\n"
         "threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGKILL]).start(); call_in_child(call, 600)"
     )

@@ -13,7 +13,7 @@ from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, connect, connect_up_to_date, prepare_lake
 from gradebook.tasks.lake.schema import is_up_to_date
 from gradebook.tasks.lake.versions import find_lake_at, find_version
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 
 TIMES = (
     "2026-11-01 09:30:14.000000+00",  # 0: nothing; 1: the tables
@@ -125,7 +125,7 @@ def widened(tmp_path: Path) -> Lake:
     return found
 
 
-@pytest.mark.parametrize("query", ["from opinions", *nightly(["select position from criteria"])])
+@pytest.mark.parametrize("query", ["from opinions", *matrix(["select position from criteria"])])
 def test_a_version_that_lacks_what_is_read_is_refused_by_name(widened: Lake, query: str):
     with (
         pytest.raises(

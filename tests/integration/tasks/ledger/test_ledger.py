@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.rubrics.model.verdicts import JUDGMENT_SCHEMA
 from gradebook.tasks.judging.replies.journal import Journal, settled_journals
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
@@ -203,6 +203,7 @@ def test_the_models_that_answered_a_run_are_listed_once(lake):
 
 def test_the_replies_that_cant_be_read_are_counted_per_judge(lake):
     replies = [("m", "scored", "{}"), ("m", "parse_error", "Well."), ("m", "truncated", "Half"), ("n", "scored", "{}")]
+    replies.append(("m", "scored", "Sure: {}"))  # read, and no JSON as it stands
     with Journal(lake.journal_folder, "r") as journal:
         for number, (judge, status, reply) in enumerate(replies):
             row = {"judgment_id": f"{number}", "judge": judge, "status": status, "reply": reply}
@@ -211,8 +212,9 @@ def test_the_replies_that_cant_be_read_are_counted_per_judge(lake):
     assert unreadable_replies(lake, "r", ["parse_error", "truncated"]) == [
         {
             "judge": "m",
-            "reply_count": 3,
+            "reply_count": 4,
             "unreadable_count": 2,
+            "loose_count": 1,
             "first_reply": "Well.",
             "first_status": "parse_error",
             "first_rationale": None,

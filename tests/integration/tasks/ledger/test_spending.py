@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 
 from gradebook.rubrics.model.errors import InputError
-from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.rubrics.model.verdicts import JUDGMENT_SCHEMA
 from gradebook.tasks.judging.replies.journal import Journal
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, prepare_lake
 from gradebook.tasks.ledger.spending import CostSum, read_spending
 from tests.support.new_lakes import write_copy
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 
 NIGHT, NEXT_NIGHT = datetime(2026, 11, 1, 23, 59, tzinfo=UTC), datetime(2026, 11, 2, 0, 1, tzinfo=UTC)
 JUDGMENT: dict[str, Any] = dict.fromkeys(JUDGMENT_SCHEMA.names) | {
@@ -29,6 +29,8 @@ JUDGMENT: dict[str, Any] = dict.fromkeys(JUDGMENT_SCHEMA.names) | {
     "prompt_tokens": 100,
     "cached_tokens": 40,
     "completion_tokens": 10,
+    "written_tokens": 30,
+    "reasoning_tokens": 6,
     "cost_usd": 0.25,
     "latency_ms": 1.0,
     "attempts": 1,
@@ -72,13 +74,30 @@ def add(lake: Lake, *changes: dict[str, Any]) -> None:
 
 def test_the_total_has_what_was_billed_and_what_was_saved(lake: Lake):
     add(lake, {}, {"attempts": 3})
-    assert read_spending(lake, "r1").total == CostSum(None, 2, 4, 200, 80, 20, 0.5, 0, 0, 2, 0.5, 0)
+    assert read_spending(lake, "r1").total == CostSum(None, 2, 4, 200, 80, 20, 60, 12, 0.5, 0, 0, 2, 0.5, 0)
+
+
+def test_a_lake_of_an_earlier_gradebook_has_no_counts_of_thought(lake: Lake):
+    add(lake, {})
+
+    def body(connection: Any, _version: int) -> None:
+        for column in ("written_tokens", "reasoning_tokens"):
+            connection.execute(f"alter table judgments drop column {column}")
+
+    commit(lake, "an earlier gradebook", body)
+    total = read_spending(lake, "r1").total
+    assert (total.judgment_count, total.completion_tokens, total.written_tokens, total.reasoning_tokens) == (
+        1,
+        10,
+        0,
+        0,
+    )
 
 
 @pytest.mark.parametrize(
     ("part", "expected"),
     [
-        *nightly(
+        *matrix(
             [
                 ("criterion", {"tone": (0.25, 0.5), "depth": (1.0, 0), "(feedback)": (0.125, 0)}),
                 ("judge", {"small": (0.25, 0.5), "big": (1.125, 0)}),
@@ -115,7 +134,7 @@ def test_known_costs_are_summed_beside_unknown_ones(lake: Lake):
     assert (read_spending(lake).total.billed_usd, read_spending(lake).total.unpriced_count) == (0.25, 1)
 
 
-@pytest.mark.parametrize("tokens", [None, *nightly([0])])  # an earlier gradebook wrote 0
+@pytest.mark.parametrize("tokens", [None, *matrix([0])])  # an earlier gradebook wrote 0
 def test_a_reply_that_does_not_say_its_tokens_is_told_apart(lake: Lake, tokens: int | None):
     add(lake, {"cost_usd": None} | dict.fromkeys(("prompt_tokens", "cached_tokens", "completion_tokens"), tokens))
     spending = read_spending(lake)

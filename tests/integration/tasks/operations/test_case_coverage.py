@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradebook.tasks.lake.address import find_lake
-from gradebook.tasks.operations.case_coverage import CoverageRequest, measure_coverage, read_sides
+from gradebook.tasks.operations.suite_cases import CoverageRequest, measure_coverage, read_sides
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.samples import write_lines
 

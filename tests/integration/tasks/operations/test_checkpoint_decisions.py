@@ -10,32 +10,35 @@ import pytest
 
 from gradebook.rubrics.model.errors import InputError, OutputsError
 from gradebook.rubrics.statistics.series import Series
+from gradebook.tasks.comparing.baseline import pin_reference
 from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.datasets.discovery import dataset_files, digest_files
 from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
 from gradebook.tasks.datasets.row_parser import RowFitter
 from gradebook.tasks.lake.address import Lake, find_lake
-from gradebook.tasks.lake.sql import described_tables
+from gradebook.tasks.lake.sql import declared_tables
 from gradebook.tasks.lake.user_queries import run_query
-from gradebook.tasks.operations.checkpoint import checkpoint_text
+from gradebook.tasks.operations.checkpoint import CheckpointDecision, Decider, checkpoint_text
 from gradebook.tasks.operations.checkpoint_decisions import (
     CheckpointKey,
     approved_checkpoints,
     decide,
     find_decided,
+    find_saved,
     key_of,
     list_checkpoints,
     name_checkpoint,
+    query_saved,
+    without_decision,
 )
-from gradebook.tasks.operations.checkpoint_gate import CheckpointDecision, Decider
-from gradebook.tasks.operations.checkpoint_sweep import find_saved, query_saved, undecided
 from gradebook.tasks.runs.request import SeriesOfNights
 from tests.support.published_runs import NOW, publish
+from tests.support.samples import write_lines
 from tests.support.saved_checkpoints import write_brief_rubric, write_checkpoint
 from tests.support.scored_lake import make_lake
 
 RULE = "mean_diff < -0.2"
-COLUMNS = described_tables()["checkpoints"]["columns"]
+COLUMNS = declared_tables()["checkpoints"].columns
 
 
 def lake_in(folder: Path):
@@ -132,6 +135,23 @@ def test_a_reference_replaces_the_best(line, tmp_path):
     assert found.row["best_diff"] == pytest.approx(-1 / 12)
     (reason,) = decided(copied, "6", 12, reference="9").row["reasons"]
     assert reason.endswith("found no approved checkpoint 9 that the same judge scored")
+
+
+@pytest.mark.nightly
+def test_a_checkpoint_is_compared_with_its_series_or_the_reference_and_no_night(tmp_path):
+    rubric, lake = write_brief_rubric(tmp_path), lake_in(tmp_path)
+    rows = [{"case_id": "c0", "model": name, "output": "yes"} for name in "xy"]
+    publish(write_lines(tmp_path / "two.jsonl", rows), rubric, run_id="two")  # of two models, neither of which is m
+    pin_reference(lake, "two", None, NOW)
+    publish(write_checkpoint(tmp_path / "night.jsonl", 12), rubric, run_id="night")
+    found = decided(tmp_path, "1", 11)
+    assert (found.row["status"], found.row["latest_run_id"]) == ("undecided", None)
+    assert found.row["reasons"][0].startswith(f"gate undecided: required not ({RULE}), found no comparison: run two ")
+    pin_reference(lake, "night", None, NOW)
+    again = decided(tmp_path, "1", 11, "-again")
+    assert (again.row["status"], again.latest.baseline_run_id) == ("approved", "night")
+    assert [row["run_id"] for row in list_checkpoints(lake)] == ["run-1-again"]
+    assert decided(tmp_path, "2", 10).row["latest_run_id"] == "run-1-again"
 
 
 def test_every_reason_is_listed_once(line):
@@ -270,7 +290,7 @@ def test_a_sweep_finds_undecided_checkpoints_in_the_order_of_steps(tmp_path):
     (folder / "notes.md").write_text("none of it", encoding="utf-8")
     found = find_saved(str(folder), "m")
     assert [saved.step for saved in found] == [100, 200, 1000]
-    left = undecided(lake_in(tmp_path), str(write_brief_rubric(tmp_path)), found, {})
+    left = without_decision(lake_in(tmp_path), str(write_brief_rubric(tmp_path)), found, {})
     assert [saved.step for saved in left] == [200, 1000]
 
 
@@ -285,7 +305,7 @@ def test_outputs_that_cannot_be_read_stay_in_the_sweep_with_their_fault(tmp_path
     folder = tmp_path / "saved"
     write_checkpoint(folder / "step-1.jsonl", 6)
     (folder / "step-2.parquet").write_bytes(b"half a file")
-    found = undecided(lake_in(tmp_path), str(write_brief_rubric(tmp_path)), find_saved(str(folder), "m"), {})
+    found = without_decision(lake_in(tmp_path), str(write_brief_rubric(tmp_path)), find_saved(str(folder), "m"), {})
     assert [(saved.step, saved.fault is None) for saved in found] == [(1, True), (2, False)]
 
 

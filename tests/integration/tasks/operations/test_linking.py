@@ -10,8 +10,8 @@ from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.operations.anchors import AnchorChoice, make_anchors
 from gradebook.tasks.operations.linking import LinkRequest, link_rubrics
 from gradebook.tasks.published.summary import summarise
-from gradebook.tasks.reporting.source.dates import read_points
-from gradebook.tasks.reporting.source.report_source import opened_source
+from gradebook.tasks.reporting.report_source import opened_source
+from gradebook.tasks.reporting.sections.history import read_points
 from tests.support.loopback_judge import LoopbackJudge, level_reply
 from tests.support.published_runs import NOW, publish
 from tests.support.samples import write_outputs, write_rubric

@@ -13,17 +13,15 @@ import numpy as np
 import pytest
 
 from gradebook.rubrics.model.errors import InputError, UnfinishedError
-from gradebook.tasks.comparing.judges import describe_judges
-from gradebook.tasks.comparing.model_pairs import read_side
+from gradebook.tasks.comparing.sides import describe_judges, read_side
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.ledger.spending import read_spending
 from gradebook.tasks.operations.anchors import AnchorChoice, WatchRequest, choose_outputs, make_anchors
 from gradebook.tasks.operations.sentinel import Watch, price_watch, watch_judge
 from gradebook.tasks.published.summary import summarise
-from gradebook.tasks.reporting.sections.trust import anchor_findings
-from gradebook.tasks.reporting.source.findings import Sign
-from gradebook.tasks.reporting.source.report_source import opened_source
+from gradebook.tasks.reporting.report_source import opened_source
+from gradebook.tasks.reporting.sections.trust import Sign, anchor_findings
 from tests.support.law_over import law_over
 from tests.support.loopback_judge import LoopbackJudge, level_reply
 from tests.support.made_once import made_once

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gradebook.rubrics.files.digest import question_digest
 from gradebook.rubrics.files.load import parse_rubric
+from gradebook.rubrics.files.versions import question_digest
 from gradebook.rubrics.model.errors import RatingsError
 from gradebook.rubrics.model.outputs import SHARD_SCHEMA
 from gradebook.rubrics.model.rubric import Rubric
@@ -18,7 +18,7 @@ from gradebook.tasks.ratings.evaluation_file import RATING_SCHEMA, read_ratings
 from gradebook.tasks.ratings.run_ratings import match_ratings, score_all_ratings, score_ratings
 from gradebook.tasks.stages.publish import _insert_ratings
 from gradebook.tasks.workspace.folder import RunFolder
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 
 RUBRIC = parse_rubric(
     """
@@ -138,7 +138,7 @@ def test_a_rating_that_fits_two_outputs_is_refused_at_its_line(place):
     ("earlier", "later", "counts"),
     [
         ("none,2026-11-01", "clear,2026-11-02", "clear"),
-        *nightly(
+        *matrix(
             [
                 ("clear,2026-11-02", "none,2026-11-01", "clear"),
                 ("none,2026-11-01", "clear,2026-11-01", "clear"),
@@ -153,7 +153,7 @@ def test_the_latest_rating_of_a_file_counts_then_its_later_line(place, earlier, 
     assert verdict["level_id"] == counts
 
 
-@pytest.mark.parametrize("stored_at", ["", *nightly(["2026-11-01", "2026-11-03"])])
+@pytest.mark.parametrize("stored_at", ["", *matrix(["2026-11-01", "2026-11-03"])])
 @pytest.mark.parametrize("given_at", ["", "2026-11-02"])
 def test_a_rating_given_now_replaces_the_one_of_the_lake(place, stored_at, given_at):
     place.keep("first", f"{DATED_HEAD}c1,m,empathy,a,none,{stored_at}\n")
@@ -226,7 +226,7 @@ def test_the_lake_keeps_a_rating_as_the_file_gives_it(place):
     assert row == dict(zip(RATING_SCHEMA.names, values, strict=True)) | unknown
 
 
-@pytest.mark.parametrize("rated_at", ["", *nightly(["2026-11-01"])])
+@pytest.mark.parametrize("rated_at", ["", *matrix(["2026-11-01"])])
 def test_the_same_rating_from_another_path_is_stored_once(place, rated_at):
     text = f"{DATED_HEAD}c1,m,empathy,a,some,{rated_at}\n"
     place.keep("first", text, "ratings.csv")

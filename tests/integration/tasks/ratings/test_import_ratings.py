@@ -18,10 +18,10 @@ from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 from gradebook.tasks.ratings import import_sheets as rating_sheets
-from gradebook.tasks.ratings import import_sources as rating_sources
+from gradebook.tasks.ratings import import_sheets as rating_sources
 from gradebook.tasks.ratings.import_ratings import RatingImport, import_ratings
 from gradebook.tasks.ratings.import_sheets import RatingFile
-from gradebook.tasks.ratings.table import count_ratings, find_ratings
+from gradebook.tasks.ratings.tables import count_ratings, find_ratings
 from tests.support.nightly import nightly
 
 RUBRIC = parse_rubric(
@@ -215,6 +215,27 @@ def test_a_scale_task_rates_the_criteria_of_its_rows(place):
     turn = {"messages": [asked, response], "annotations": [criterion]}
     place.take(json.dumps([{"task_id": "c3", "threads": [{"turns": [turn]}]}], indent=1), "task.json")
     assert place.kept() == [("o4", "rubric_0_criteria_0", "scale", "minor_issues", 0.5, None)]
+
+
+def test_the_selected_response_of_a_scale_task_is_preferred_to_the_others_once(place):
+    def add(connection: Any, _version: int) -> None:
+        connection.execute("insert into outputs (output_id, case_id, model, output) values ('o5', 'c3', 'a', 'o5')")
+        for output_id in ("o4", "o5"):
+            connection.execute("insert into output_scores (run_id, output_id) values ('first', ?)", [output_id])
+
+    commit(place.lake, "a second response", add)
+    asked = {"role": "user", "content": {"text": "?"}}
+    responses = [{"role": "assistant", "source_id": name, "content": {"text": "x"}} for name in ("m", "a", "gone")]
+    chosen = {"selected_model_id": "m", "likert_value": 6, "justification": "shorter"}
+    task = [{"task_id": "c3", "threads": [{"turns": [{"messages": [asked, *responses[:2]], **chosen}]}]}]
+    unknown = [task[0] | {"task_id": "c9"}, task[0]]
+    first, again = place.take(json.dumps(task), "task.json"), place.take(json.dumps(task), "task.json")
+    assert (first.choice_count, first.new_choice_count, again.new_choice_count, again.version) == (1, 1, 0, None)
+    # a comes before m by name, so that the choice of m is that of side B
+    columns = "run_id, output_a, output_b, criterion_id, rater, choice, score, notes, likert_value"
+    expected = [("first", "o5", "o4", "overall", "scale", "b", 0.75, "shorter", 6.0)]
+    assert place.query(f"select {columns} from preferences") == expected
+    assert place.take(json.dumps(unknown), "task.json").bad_count == 1
 
 
 @pytest.mark.nightly

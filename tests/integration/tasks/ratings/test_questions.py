@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.files.digest import question_digest
 from gradebook.rubrics.files.load import parse_rubric
+from gradebook.rubrics.files.versions import question_digest
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Rubric
-from gradebook.tasks.agreement.statements import add_ratings_of_run
+from gradebook.tasks.agreement.mart import add_ratings_of_run
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, connect, connect_up_to_date
 from gradebook.tasks.ratings.export_ratings import exported_ratings

@@ -17,9 +17,9 @@ from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 from gradebook.tasks.ratings.import_ratings import RatingImport, import_ratings
 from gradebook.tasks.ratings.import_sheets import RatingFile
 from gradebook.tasks.ratings.run_ratings import match_ratings, score_ratings
-from gradebook.tasks.ratings.table import count_ratings
+from gradebook.tasks.ratings.tables import count_ratings
 from gradebook.tasks.workspace.folder import RunFolder
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 
 RUBRIC = parse_rubric(
     """
@@ -130,7 +130,7 @@ def test_a_dated_rating_is_stored_once_whatever_came_after_it(place):
 @pytest.mark.parametrize(
     ("marks", "kept"),
     [
-        *nightly(
+        *matrix(
             [
                 (["good", "n/a"], []),
                 (["good 2026-11-01", "n/a 2026-11-02"], []),
@@ -192,7 +192,7 @@ def test_a_mark_that_takes_back_is_counted_as_no_rating(place):
 # -------- a decision of an adjudicator
 @pytest.mark.parametrize(
     ("levels", "verdict"),
-    [(["good"], ("good", 1.0)), *nightly([(["good", "bad"], ("bad", 0.0)), ([None], (None, None))])],
+    [(["good"], ("good", 1.0)), *matrix([(["good", "bad"], ("bad", 0.0)), ([None], (None, None))])],
     ids=["it counts instead of the ratings", "the latest counts", "it does not apply"],
 )
 def test_a_decision_counts_and_the_ratings_stay(place, levels, verdict):

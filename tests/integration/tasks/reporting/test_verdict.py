@@ -15,16 +15,14 @@ from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.published.requirements import Unmet
 from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.published.verdict import Grounds, run_verdict
-from gradebook.tasks.reporting.export.comment import artifact_texts, run_comment
-from gradebook.tasks.reporting.export.picture import picture_parts
-from gradebook.tasks.reporting.page import run_page
+from gradebook.tasks.reporting.comment import artifact_texts, run_comment
+from gradebook.tasks.reporting.page import picture_parts, run_page
+from gradebook.tasks.reporting.report_source import opened_source
 from gradebook.tasks.reporting.sections.agreement import report_verdict
 from gradebook.tasks.reporting.sections.change import read_change
 from gradebook.tasks.reporting.sections.people import read_people
-from gradebook.tasks.reporting.sections.trust import read_trust
-from gradebook.tasks.reporting.source.findings import Sign
-from gradebook.tasks.reporting.source.report_source import opened_source
-from tests.support.nightly import nightly
+from gradebook.tasks.reporting.sections.trust import Sign, read_trust
+from tests.support.nightly import matrix
 from tests.support.published_runs import publish
 from tests.support.rated_lake import JudgedRun, publish_agreement, publish_runs, ratings_of
 from tests.support.reported_runs import publish_run, source_of, yes_criterion
@@ -99,7 +97,7 @@ EXPECTED = {
     "same": "Nothing decides whether m may ship: the rubric has no gate and no pass_threshold; "
     "no overall difference from before beyond chance.",
     "gate": "m may not ship: 3 of 12 outputs fail the gate safe.",
-    "met": "m may ship: every gate and threshold is met.",
+    "met": "m may ship by point estimates: every gate and threshold is met.",
     "chance": "Nothing decides whether m may ship: the rubric has no gate and no pass_threshold; "
     "but the judge is no better than chance on tone, as far as 40 ratings show.",
 }
@@ -107,40 +105,46 @@ UNDECIDED = "Nothing decides whether m may ship: the rubric has no gate and no p
 
 
 @pytest.mark.parametrize(
-    "world", ["worse", "same", "gate", "chance", *nightly(["better", "met", "good", "lenient", "unrated"])]
+    "world", ["worse", "same", "gate", "chance", *matrix(["better", "met", "good", "lenient", "unrated"])]
 )
 def test_the_sentence_is_the_one_a_lead_acts_on(world, summary):
     assert summary.verdict.sentence == EXPECTED.get(world, UNDECIDED)
 
 
 @pytest.mark.parametrize(
-    "world", ["worse", *nightly(["gate", "chance", "better", "same", "met", "good", "lenient", "unrated"])]
+    "world", ["worse", *matrix(["gate", "chance", "better", "same", "met", "good", "lenient", "unrated"])]
 )
-def test_every_surface_begins_with_the_same_sentence(summary, source, capsys):
-    sentence = summary.verdict.sentence
+def test_every_surface_begins_with_the_same_three_lines(summary, source, capsys):
+    lines = summary.verdict.lines
+    assert len(lines) == 3
     show_summary(summary, None)
-    assert capsys.readouterr().out.splitlines()[0] == sentence
+    assert tuple(capsys.readouterr().out.splitlines()[:3]) == lines
     page = run_page(source)
-    assert unescape(re.findall('<p class="verdict[^>]*>(.*?)</p>', page)[0]) == sentence
-    assert page.index('class="verdict') < page.index("<dl")
-    assert unescape(run_comment(source)).replace("\\", "").startswith(f"**{sentence}**")
+    assert unescape(re.findall('<p class="verdict[^>]*>(.*?)</p>', page)[0]) == lines[0]
+    head = unescape(page[: page.index("<dl")])
+    (model,) = summary.verdict.models
+    assert (model.reason or lines[1]) in head
+    assert lines[2] in head
+    assert f">{model.outcome.value}</span>" in head
     texts = {key: text for key, _, text in artifact_texts(summary)}
-    assert unescape(texts["scores"]).replace("\\", "").startswith(f"**{sentence}**")
-    head = " ".join(row["line"] for row in picture_parts(source)[0]["head"])
-    assert head.startswith(sentence)
-    assert json.loads(json.dumps(summary.as_json(), default=str))["verdict"]["sentence"] == sentence
+    for text in (run_comment(source), texts["scores"]):
+        assert unescape(text).replace("\\", "").startswith(f"**{lines[0]}**\n\n{lines[1]}\n\n{lines[2]}\n")
+    drawn = " ".join(row["line"] for row in picture_parts(source)[0]["head"])
+    assert drawn.startswith(" ".join(lines))
+    told = json.loads(json.dumps(summary.as_json(), default=str))["verdict"]
+    assert (told["lines"], told["sentence"]) == (list(lines), summary.verdict.sentence)
 
 
 def fact(verdict, topic):
     return next((each for each in verdict.facts if each.topic == topic), None)
 
 
-@pytest.mark.parametrize("world", ["chance", *nightly([*COMPARED, "good", "lenient", "unrated"])])
+@pytest.mark.parametrize("world", ["chance", *matrix([*COMPARED, "good", "lenient", "unrated"])])
 def test_no_section_says_otherwise_of_the_judge(world, source):
     verdict, people = report_verdict(source), read_people(source)
     trust = {each.topic: each for each in read_trust(source).findings}
-    readings = " ".join(each.reading for each in people.agreement_figures) if people else ""
-    readings += f" {people.means_figure.reading}" if people and people.means_figure else ""
+    readings = " ".join(each.sentence for each in people.agreement_figures) if people else ""
+    readings += f" {people.means_figure.sentence}" if people and people.means_figure else ""
     told = fact(verdict, "judge")
     says = {"head": told.sentence if told else "", "trust": trust["People"].words if told else "", "people": readings}
     has_chance = {name: "no better than chance" in words for name, words in says.items()}
@@ -156,7 +160,7 @@ def test_no_section_says_otherwise_of_the_judge(world, source):
         )
 
 
-@pytest.mark.parametrize("world", ["worse", *nightly(["better", "same", "gate", "met", *RATED])])
+@pytest.mark.parametrize("world", ["worse", *matrix(["better", "same", "gate", "met", *RATED])])
 def test_no_section_says_otherwise_of_the_change(world, source):
     verdict, change = report_verdict(source), read_change(source)
     told = fact(verdict, "change")
@@ -194,7 +198,7 @@ THRESHOLD = Grounds(
 def test_the_head_says_how_sure_the_mean_is_and_which_criterion_has_no_score():
     scores = [*THRESHOLD.scores, {**THRESHOLD.scores[0], "model": "o", "mean": 0.8, "ci_low": 0.71, "ci_high": 0.9}]
     verdict = run_verdict(replace(THRESHOLD, scores=scores))
-    interval, gaps = verdict.facts  # the sentence has both counts of the gate already
+    interval, gaps, _decision = verdict.facts  # the sentence has both counts of the gate already
     assert interval.sentence == (
         "The 95% interval of the mean holds 0.7 for m (0.400 to 0.800): more cases would tell on which side it is."
     )

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from gradebook.rubrics.model.errors import InputError
-from gradebook.rubrics.model.rewards import Gates
 from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.model.scores import Gates
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.rewards.export import (

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gradebook.rubrics.files.digest import rubric_digest
 from gradebook.rubrics.files.load import read_rubric
+from gradebook.rubrics.files.versions import rubric_digest
 from gradebook.rubrics.model.errors import InputError, RubricError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.address import Lake, find_lake
@@ -21,7 +21,7 @@ from gradebook.tasks.rubric_store.versions import (
     stored_rubric,
     version_before,
 )
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.rubric_strategies import rubrics
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -121,7 +121,7 @@ def test_levels_are_added_to_a_version_that_an_earlier_gradebook_kept(lake: Lake
 
 @pytest.mark.parametrize(
     ("version", "before"),
-    [("1.1.0", "1.0.0"), *nightly([("3.0.0", "2.0.0"), ("0.9.0", "2.0.0"), ("2.0.0", None)])],
+    [("1.1.0", "1.0.0"), *matrix([("3.0.0", "2.0.0"), ("0.9.0", "2.0.0"), ("2.0.0", None)])],
 )
 def test_the_version_before_is_the_highest_below(lake: Lake, version: str, before: str | None):
     keep(lake, at("1.0.0"), at("2.0.0"))

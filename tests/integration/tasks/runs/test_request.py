@@ -116,6 +116,7 @@ WANTED = EvaluationRequest(
     deadline=NOW,
     record="replies.jsonl",
     baseline="latest",
+    models="all",
     require="not_worse_by(0.02)",
     fail_if="mean_diff < 0",
     stop="looks=10,pocock",

@@ -15,7 +15,7 @@ from gradebook.tasks.stages.preview import preview_run
 from gradebook.tasks.stages.rescore import RescoreRequest, rescore_run
 from tests.support.claims_judge import write_claims
 from tests.support.loopback_judge import LoopbackJudge
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.published_runs import publish
 from tests.support.samples import write_lines
 
@@ -183,7 +183,7 @@ def test_an_unreadable_reply_leaves_its_output_unscored_and_is_asked_again(judge
 @pytest.mark.parametrize(
     ("columns", "settings", "expected"),
     [
-        *nightly(
+        *matrix(
             [
                 ({"context": []}, "", (None, "no_context: nothing to check against")),
                 ({"context": ["", " \u200b"]}, "", (None, "no_context: nothing to check against")),

@@ -20,6 +20,7 @@ from gradebook.tasks.judging.replies.embedding_questions import (
 from gradebook.tasks.judging.replies.question import Outcome
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.ledger.verify import verify_ledger
+from gradebook.tasks.methods.embeddings import VectorFile, read_halves
 from gradebook.tasks.planning.similarity import (
     KEY,
     ComparedRow,
@@ -28,7 +29,6 @@ from gradebook.tasks.planning.similarity import (
     write_planned_keys,
 )
 from gradebook.tasks.runs.request import EvaluationRequest
-from gradebook.tasks.scoring.stored_vectors import VectorFile, read_halves
 from gradebook.tasks.stages.open_run import previewed_run
 from gradebook.tasks.stages.pipeline import plan_evaluation
 from gradebook.tasks.stages.submit import Stages

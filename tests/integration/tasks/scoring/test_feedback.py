@@ -15,7 +15,7 @@ from gradebook.rubrics.model.errors import BudgetReached, EndpointUnavailable
 from gradebook.rubrics.model.outputs import SHARD_SCHEMA
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
-from gradebook.tasks.judging.money.prices import Price
+from gradebook.tasks.judging.prices import Price
 from gradebook.tasks.judging.replies.recorded_judge import ReplaySession
 from gradebook.tasks.judging.session.session import Money, open_session
 from gradebook.tasks.judging.settings.files import read_judge

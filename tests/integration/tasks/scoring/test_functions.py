@@ -19,9 +19,9 @@ from gradebook.rubrics.model.functions import is_vectorised, is_within, vectoris
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.model.steps import STEPS_TYPE
 from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
+from gradebook.tasks.methods import function as functions
+from gradebook.tasks.methods.function import FunctionPool, probe_functions, score_function
 from gradebook.tasks.runs.function_settings import FunctionSettings, refuse_other_functions
-from gradebook.tasks.scoring import functions
-from gradebook.tasks.scoring.functions import FunctionPool, probe_functions, score_function
 from gradebook.tasks.workspace.timings import Timing
 
 LEVELS = [{"id": "bad", "score": 0.0}, {"id": "fair", "score": 0.5}, {"id": "good", "score": 1.0}]
@@ -458,7 +458,7 @@ def test_a_pool_that_is_closed_during_a_call_makes_no_verdicts():
 PARENT = """
     import pyarrow.parquet as pq, sys, threading
     from gradebook.tasks.runs.function_settings import FunctionSettings
-    from gradebook.tasks.scoring.functions import FunctionPool
+    from gradebook.tasks.methods.function import FunctionPool
     from gradebook.rubrics.model.methods import FunctionMethod
     from gradebook.tasks.workspace.timings import Timing
     pool = FunctionPool(FunctionSettings(allow=("my_checks",)))

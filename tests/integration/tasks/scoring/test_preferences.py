@@ -10,14 +10,13 @@ from gradebook.rubrics.model.errors import InputError, UnfinishedError
 from gradebook.tasks.agreement.published_run import measure_run
 from gradebook.tasks.comparing.compare import compare_runs
 from gradebook.tasks.judging.opinions.parts import PartVote
-from gradebook.tasks.judging.settings.judge import JudgeSettings
-from gradebook.tasks.judging.settings.panels import Opinion
+from gradebook.tasks.judging.settings.judge import JudgeSettings, Opinion
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.ledger.verify import verify_ledger
+from gradebook.tasks.methods.preference import _combine
 from gradebook.tasks.runs.request import EvaluationRequest
-from gradebook.tasks.scoring.preferences import _combine
-from gradebook.tasks.stages import batches
+from gradebook.tasks.stages import run_stages
 from gradebook.tasks.stages.preview import preview_run
 from gradebook.tasks.stages.rescore import RescoreRequest, rescore_run
 from tests.support.batch_jobs import PACE
@@ -220,7 +219,7 @@ def test_votes_that_are_split_in_the_middle_are_a_tie_whichever_way(votes: str, 
 
 @pytest.mark.nightly
 def test_preferences_go_in_batches_too(judge: LoopbackJudge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(batches, "PACE", PACE)
+    monkeypatch.setattr(run_stages, "PACE", PACE)
     settings = tmp_path / "judge.yaml"
     settings.write_text("model: m\nmode: batch\n", encoding="utf-8")
     outputs = write_lines(tmp_path / "outputs.jsonl", rows_of(old=OLD, new=NEW))

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from gradebook.rubrics.text.wording import price_words
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.published.summary import cost_words
 from gradebook.tasks.stages.rescore import RescoreRequest, rescore_run
-from gradebook.tasks.system.number_format import price_words
 from gradebook.tasks.workspace.folder import RunFolder
 from tests.support.claims_judge import write_claims
 from tests.support.loopback_judge import LoopbackJudge
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.preference_judge import write_preference
 from tests.support.published_runs import publish
 from tests.support.samples import judged_criteria, write_lines
@@ -30,7 +30,7 @@ Writer = Callable[[dict[str, Any]], str]
     ("rubric", "settings", "writer", "judgment_count"),
     [
         (ASKED.format("type: claims"), "", write_claims, 2),  # found once, verified once
-        *nightly(
+        *matrix(
             [
                 (TWINS, "", None, 1),  # two criteria of one text
                 (HEAD + judged_criteria("warm", "brief"), "packing: 2", None, 2),

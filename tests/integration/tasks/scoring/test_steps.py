@@ -14,7 +14,7 @@ from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.stages.preview import preview_run
 from gradebook.tasks.stages.rescore import RescoreRequest, rescore_run
 from tests.support.loopback_judge import LoopbackJudge
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.published_runs import publish
 from tests.support.samples import write_lines
 from tests.support.steps_judge import sections, write_steps
@@ -157,7 +157,7 @@ def test_a_run_that_lost_its_judge_goes_on_where_it_stopped(judge: LoopbackJudge
 @pytest.mark.parametrize(
     "spoil",
     [
-        *nightly(
+        *matrix(
             [
                 lambda mark: mark | {"step": 99},
                 lambda mark: mark | {"label": "right"},  # a level's id is not its label

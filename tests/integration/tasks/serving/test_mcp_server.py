@@ -12,8 +12,7 @@ from jsonschema import Draft202012Validator
 
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, latest_version
-from gradebook.tasks.serving.lake_tools import MOST_ANSWER, MOST_CELL, TOOLS
-from gradebook.tasks.serving.mcp_server import MOST_LINE_BYTES, answer_line, serve_mcp
+from gradebook.tasks.serving.mcp_server import MOST_ANSWER, MOST_CELL, MOST_LINE_BYTES, TOOLS, answer_line, serve_mcp
 from tests.support.rated_lake import TONE
 from tests.support.scored_lake import write_scores
 from tests.support.served_ratings import HOSTILE, RUN, rated_run
@@ -32,7 +31,7 @@ def called(lake: Lake, name: str, **arguments: Any) -> tuple[bool, str]:
 
 
 def values_of(text: str) -> Any:
-    """What stands between the marks of an answer."""
+    """Text between the marks of an answer."""
     return json.loads(text.splitlines()[2])
 
 

@@ -16,7 +16,7 @@ from gradebook.tasks.ratings.import_ratings import RatingImport, import_ratings
 from gradebook.tasks.ratings.import_sheets import RatingFile
 from gradebook.tasks.ratings.rating_queue import Queue
 from gradebook.tasks.ratings.rating_session import opened_session
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.samples import write_lines
 from tests.support.served_ratings import CLAIMS_RUBRIC, HOSTILE, ORIGIN, RUN, Served, claimed_run
 
@@ -79,7 +79,7 @@ def test_verdicts_on_claims_and_the_score_that_they_make_land_in_the_lake(served
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("verdicts", [("supported", ""), *nightly([(("supported",),)])])
+@pytest.mark.parametrize("verdicts", [("supported", ""), *matrix([(("supported",),)])])
 def test_a_claim_without_a_verdict_is_marked_and_nothing_is_stored(served: Served, verdicts: tuple[str, ...]):
     served.client.get("/")
     assert send(served, 1, *verdicts) == 422
@@ -109,7 +109,7 @@ def test_verdicts_are_exported_and_read_again_and_compared_with_the_judge(served
     ("claims", "expected"),
     [
         ([{"claim": "The sea is dry.", "verdict": "supported"}], "expected a claim that a run of the lake found"),
-        *nightly(
+        *matrix(
             [
                 ([{"claim": "The shop is open.", "verdict": "yes"}], "claims[0].verdict: found 'yes', expected one of"),
                 (

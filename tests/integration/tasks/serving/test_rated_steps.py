@@ -17,7 +17,7 @@ from gradebook.tasks.ratings.import_ratings import import_ratings
 from gradebook.tasks.ratings.import_sheets import RatingFile
 from gradebook.tasks.ratings.rating_queue import Queue, choose_outputs
 from gradebook.tasks.ratings.rating_session import opened_session
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.samples import write_lines
 from tests.support.served_ratings import ORIGIN, RUN, STEPS_RUBRIC, TWO_RUBRIC, Served, stepped_run
 
@@ -71,7 +71,7 @@ def test_marks_of_steps_and_the_score_that_they_make_land_in_the_lake(served: Se
     assert ratings == [("steps", 0.9, "step 2: tool / wrong_tool (major, -10)"), ("tone", 1.0, None)]
 
 
-@pytest.mark.parametrize("gap", [*nightly(["error.steps.2", "severity.steps.2"]), "level.steps.1"])
+@pytest.mark.parametrize("gap", [*matrix(["error.steps.2", "severity.steps.2"]), "level.steps.1"])
 def test_a_step_without_its_error_is_marked_and_nothing_is_lost(served: Served, gap: str):
     assert send(served, **{gap: ""}) == 422
     page = served.client.get("/sheet/1").text
@@ -83,9 +83,9 @@ def test_a_step_without_its_error_is_marked_and_nothing_is_lost(served: Served, 
 @pytest.mark.parametrize(
     "field",
     [
-        *nightly([{"error.steps.2": "tool/none"}]),
+        *matrix([{"error.steps.2": "tool/none"}]),
         {"severity.steps.2": "huge"},
-        *nightly([{"note.steps.2": "x" * 1_001}]),
+        *matrix([{"note.steps.2": "x" * 1_001}]),
     ],
 )
 def test_a_mark_that_no_page_sends_is_refused(served: Served, field: dict[str, str]):

@@ -313,6 +313,7 @@ def test_a_lead_decides_what_raters_dispute_and_the_decision_counts(served: Serv
     with opened_session(served.lake, RUN, queue=Queue.adjudicate, count=9, overlap=1) as session:
         lead = Served.of(served.lake, session)
         lead.enter("lea")
+        assert "1 output on which raters differ" in lead.client.get(f"/t/{lead.tokens.issue('lea')}").text
         lead.client.get("/")
         page = lead.client.get("/sheet/1").text
         assert "Rater 1: <b>good</b>" in page

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from gradebook.tasks.lake.connections import connect
-from tests.support.nightly import nightly
-from tests.support.rating_server import rating_server
+from tests.support.nightly import matrix
+from tests.support.rating_server import forked_server, rating_server
 from tests.support.served_ratings import rated_run
 
 RATED = "select rater, output_id, level_id from ratings order by rated_at"
@@ -63,12 +63,12 @@ def test_no_acknowledged_rating_is_lost_in_fifty_kills_during_saves(tmp_path: Pa
     names = [f"r{number:02}" for number in range(50)]
     acknowledged = dict.fromkeys(names, 0)
     for name in names:
-        with rating_server(lake, "--overlap", "50", raters=",".join(names)) as server:
-            opener, before = visitor(server.links[name]), rng.integers(1, 9)
-            kill = Timer(rng.uniform(0.0, 0.03), server.process.kill)  # while one of the next saves is on its way
+        with forked_server(lake, tmp_path, "--overlap", "50", raters=",".join(names)) as (server, links):
+            opener, before = visitor(links[name]), rng.integers(1, 9)
+            kill = Timer(rng.uniform(0.0, 0.03), server.kill)  # while one of the next saves is on its way
             with suppress(OSError, HTTPException):  # the server is gone, perhaps within an answer
                 while acknowledged[name] < 10:
-                    rate(opener, server.links[name], 1)
+                    rate(opener, links[name], 1)
                     acknowledged[name] += 1
                     if acknowledged[name] == before:
                         kill.start()
@@ -89,7 +89,7 @@ def test_no_acknowledged_rating_is_lost_in_fifty_kills_during_saves(tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        *nightly(
+        *matrix(
             [
                 (["--host", "0.0.0.0"], "--trust-host NAME"),
                 (["--raters", "anna,anna"], "each once"),

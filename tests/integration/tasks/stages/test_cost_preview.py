@@ -11,8 +11,7 @@ import yaml
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.outputs import SHARD_SCHEMA
-from gradebook.tasks.judging.settings.judge import JudgeSettings
-from gradebook.tasks.judging.settings.panels import PanelSettings
+from gradebook.tasks.judging.settings.judge import JudgeSettings, PanelSettings
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, prepare_lake
 from gradebook.tasks.rubric_store.versions import find_rubric, store_rubric

@@ -16,7 +16,7 @@ from gradebook.tasks.stages.pipeline import complete_run
 from gradebook.tasks.stages.preview import preview_run
 from gradebook.tasks.stages.submit import Stages
 from tests.support.loopback_judge import LoopbackJudge
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.published_runs import NOW, publish
 from tests.support.samples import judged_criteria, write_lines
 
@@ -106,7 +106,7 @@ def second_request(folder: Path, judge: str, way: Asked, **asked: Any) -> Evalua
     return EvaluationRequest(outputs, rubric, judge=judge, lake=f"sqlite:{lake}", feedback=way.feedback, **asked)
 
 
-@pytest.mark.parametrize("name", ["all", *nightly(name for name in WAYS if name != "all")])
+@pytest.mark.parametrize("name", ["all", *matrix(name for name in WAYS if name != "all")])
 def test_a_dry_run_and_the_price_of_a_change_count_the_same_calls(published: Published, tmp_path: Path, name: str):
     way = WAYS[name]
     folder, judge = published(way), write_judge(tmp_path, way)

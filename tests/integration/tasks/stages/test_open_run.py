@@ -9,7 +9,7 @@ import pytest
 
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.runs.request import EvaluationRequest
-from gradebook.tasks.scoring.judge_sessions import judging
+from gradebook.tasks.scoring.shards import judging
 from gradebook.tasks.stages.open_run import opened_run
 from gradebook.tasks.stages.pipeline import MOST_STAGES, complete_run, plan_evaluation
 from gradebook.tasks.stages.submit import Stages

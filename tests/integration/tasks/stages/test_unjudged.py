@@ -7,7 +7,7 @@ import pytest
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.runs.request import EvaluationRequest
-from gradebook.tasks.stages.unjudged import run_to_rate
+from gradebook.tasks.stages.pipeline import run_to_rate
 
 OUTPUTS = '{"case_id": "c1", "model": "m", "answer": "four"}\n{"case_id": "c2", "model": "m", "answer": "five"}\n'
 

@@ -10,7 +10,7 @@ from gradebook.rubrics.model.errors import BudgetReached, EndpointUnavailable, M
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.stages.check_request import check_request
 from gradebook.tasks.stages.open_run import opened_run
-from gradebook.tasks.stages.preview import preview_run, refuse_vain_start
+from gradebook.tasks.stages.preview import preview_run, refuse_failing_start
 from tests.support.asked import NOWHERE
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.samples import write_outputs, write_rubric
@@ -35,7 +35,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         judge.write_text(f"model: m\nbase_url: {address}\n{DEAR}", encoding="utf-8")
         outputs = write_outputs(tmp_path / "outputs.jsonl")
         request = EvaluationRequest(str(outputs), str(rubric), judge=str(judge), budget_usd=budget_usd)
-        refuse_vain_start(request, check_request(request))
+        refuse_failing_start(request, check_request(request))
         return request
 
     return begin

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 from gradebook.rubrics.model.errors import LakeError, UnfinishedError
-from gradebook.tasks.judging.money.budget import Budget
+from gradebook.tasks.judging.budget import Budget
 from gradebook.tasks.judging.replies.journal import Journal
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.compaction import compact_lake

@@ -14,7 +14,7 @@ import prefect
 import pytest
 
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.system.folder_settings import refuse_folder_settings
+from gradebook.tasks.system.prefect_settings import refuse_folder_settings
 from tests.support.nightly import nightly
 from tests.support.samples import write_outputs
 

@@ -13,7 +13,7 @@ from gradebook.tasks.datasets.discovery import dataset_files, read_rows
 from gradebook.tasks.datasets.row_parser import RowFitter
 from tests.support.forked import Forked
 from tests.support.loopback_judge import LoopbackJudge
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 from tests.support.otlp_receiver import OtlpReceiver, attributes_of
 from tests.support.samples import write_lines, write_rubric
 
@@ -148,7 +148,7 @@ def test_tokens_seconds_and_dollars_are_metrics(receiver: OtlpReceiver):
     assert dollars.as_double > 0
 
 
-@pytest.fixture(params=["silent", *nightly(["gone"])])
+@pytest.fixture(params=["silent", *matrix(["gone"])])
 def useless_receiver(request: pytest.FixtureRequest) -> Iterator[str]:
     """Address of a receiver that refuses connections, or accepts them and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:

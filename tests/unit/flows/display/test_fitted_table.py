@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from gradebook.flows.display.fitted_table import FittedTable
+from gradebook.flows.display.terminal import FittedTable
 
 RUN = "20261101-020000-a1b2c3"
 
@@ -61,6 +61,33 @@ def test_a_heading_wraps_before_its_column_is_left_out():
         ["2026-11-01", "2026-11-01"],
     )
     assert row.split() == ["tone", "0.952", "0.463", "(95.2%)"]
+
+
+def test_a_command_is_broken_only_where_no_other_column_can_be_narrower():
+    command = "`gradebook evaluate --resume night-1`"
+    table = FittedTable("state", "what to do")
+    table.add_row(" ".join(["word"] * 12), f"go on: {command}")
+    assert any(command in line for line in printed(table, 64))
+
+
+def test_nothing_of_a_lossless_table_is_cut_or_left_out_and_no_line_ends_in_blanks():
+    table = FittedTable("name", "address", "note")
+    table.is_lossless = True
+    address = "https://host/" + "a" * 60
+    table.add_row("x" * 30, address, " ".join(["word"] * 30))
+    table.add_row("y", "", "")
+    console = Console(file=io.StringIO(), width=70)
+    console.print(table)
+    lines = console.file.getvalue().splitlines()
+    assert (max(map(len, lines)) <= 70, [line for line in lines if line != line.rstrip()]) == (True, [])
+    columns = [[line[start:end] for line in lines[2:-1]] for start, end in column_ends(lines[0])]
+    names, addresses, notes = ("".join("".join(cells).split()) for cells in columns)
+    assert (names, addresses, notes) == ("x" * 30, address, "word" * 30)
+
+
+def column_ends(head: str) -> list[tuple[int, int | None]]:
+    starts = [head.index(name) for name in head.split()]
+    return [*zip(starts, [*starts[1:], None], strict=True)]
 
 
 @pytest.mark.parametrize("width", [30, 60, 80])

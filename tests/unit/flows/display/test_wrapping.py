@@ -3,7 +3,7 @@
 import pytest
 from rich.text import Text
 
-from gradebook.flows.display.wrapping import filled
+from gradebook.flows.display.terminal import wrapped
 
 
 @pytest.mark.parametrize(
@@ -20,4 +20,4 @@ from gradebook.flows.display.wrapping import filled
     ],
 )
 def test_a_line_is_broken_between_words_and_never_within_a_command(text, lines):
-    assert filled(Text(text), 18).plain.split("\n") == lines
+    assert wrapped(Text(text), 18).plain.split("\n") == lines

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from gradebook.rubrics.check_kit.bounds import BoundsSettings, judge_counts
 from gradebook.rubrics.check_kit.check import read_settings
+from gradebook.rubrics.check_kit.measures import BoundsSettings, judge_counts
 from gradebook.rubrics.checks.registry import check_names, find_check
 from tests.support.law_over import law_over
 

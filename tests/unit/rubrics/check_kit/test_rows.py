@@ -1,8 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.check_kit.check import read_settings
-from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
+from gradebook.rubrics.check_kit.check import RowFinding, gather_rows, read_settings
 from gradebook.rubrics.checks.registry import find_check
 
 OUTPUTS = [

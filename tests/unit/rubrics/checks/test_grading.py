@@ -34,7 +34,7 @@ CHECKED = [
 
 def test_verdicts_of_many_criteria_are_those_of_each_alone():
     for criteria in (CHECKED, CHECKED[:3], CHECKED[1:2]):
-        each = [grade_outputs("r", one.criterion, one.output_ids, one.found) for one in criteria]
+        each = [grade_outputs("r", one.criterion, one.output_ids, one.verdicts) for one in criteria]
         assert grade_checked("r", criteria).to_pylist() == pa.concat_tables(each).to_pylist()
 
 

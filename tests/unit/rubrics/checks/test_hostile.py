@@ -5,9 +5,8 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from gradebook.rubrics.check_kit.check import Check, CheckVerdicts, Example, read_settings
-from gradebook.rubrics.check_kit.evidence import MOST_EVIDENCE_CHARACTERS
-from gradebook.rubrics.check_kit.samples import example_shard
+from gradebook.rubrics.check_kit.check import Check, CheckVerdicts, Example, example_shard, read_settings
+from gradebook.rubrics.check_kit.columns import MOST_EVIDENCE_CHARACTERS
 from gradebook.rubrics.checks.registry import check_names, find_check
 from tests.support.hostile_settings import WORSE
 from tests.support.hostile_texts import hostile_texts

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradebook.rubrics.check_kit.check import read_settings
-from gradebook.rubrics.checks.modes import run_check
+from gradebook.rubrics.checks.grading import run_check
 from gradebook.rubrics.checks.registry import find_check
 
 
@@ -89,3 +89,14 @@ def test_a_variant_may_pass_where_the_check_can_not_tell_of_the_output():
     rubric = f"{head}  - {{id: b, description: Short., method: {method}}}"
     assert judge(f"Sure: here\n{rubric}", "strict", "rubric_lint", rules=["vague-words"])[0] is None
     assert judge(f"Sure: here\n{rubric}", "loose", "rubric_lint", rules=["vague-words"])[0] is True
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("strict", [True, None, False]), ("loose", [True, None, True])])
+def test_a_field_is_checked_in_place_of_the_output(mode, expected):
+    check = find_check("starts_with")
+    shard = pa.table({"output": ['{"a": "yes"}', '{"b": "yes"}', '{"a": "*yes*"}']})
+    found = run_check(check, shard, read_settings(check, {"any": ["yes"]}), mode, "a")
+    assert found.is_passed.to_pylist() == expected
+    assert found.reasons[1].as_py() == "no_field: found no field a in the output, expected one"
+    none = run_check(check, shard, read_settings(check, {"any": ["yes"]}), mode, "z")
+    assert (none.is_passed.null_count, none.reasons.null_count) == (3, 0)

@@ -6,8 +6,14 @@ import pyarrow as pa
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from gradebook.rubrics.check_kit.check import Check, CheckVerdicts, Example, read_settings, register_check
-from gradebook.rubrics.check_kit.samples import example_shard
+from gradebook.rubrics.check_kit.check import (
+    Check,
+    CheckVerdicts,
+    Example,
+    example_shard,
+    read_settings,
+    register_check,
+)
 from gradebook.rubrics.checks.registry import check_names, families, find_check
 from gradebook.rubrics.text.field_descriptions import field_descriptions
 from tests.support.law_over import law_over

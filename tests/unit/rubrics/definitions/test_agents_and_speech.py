@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from gradebook.rubrics.check_kit.check import read_settings
-from gradebook.rubrics.checks.audio.waves import tone, wave_file
+from gradebook.rubrics.checks.audio import tone, wave_file
 from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.files.load import read_rubric
 from gradebook.rubrics.model.methods import CheckMethod, JudgeMethod
@@ -24,7 +24,7 @@ def speech() -> Rubric:
 
 
 def shares_of_categories(rubric: Rubric) -> dict[str, float]:
-    """What each category counts in an output's score: the sum of its criteria's products."""
+    """Weight of each category in an output's score: the sum of its criteria's products."""
     products = effective_weights(rubric)
     return {name: sum(products[criterion] for criterion in within) for name, within in category_weights(rubric).items()}
 
@@ -43,8 +43,7 @@ def is_passed(criterion: Criterion, output: str) -> bool:
 @pytest.mark.parametrize("name", ALL)
 def test_an_agent_or_speech_rubric_bears_the_name_of_its_file_and_an_owner(name: str):
     rubric = read_rubric(name)
-    version = "2.0.0" if name == "text_to_speech" else "1.0.0"
-    assert (rubric.id, rubric.version, rubric.owner) == (name, version, "gradebook")
+    assert (rubric.id, rubric.owner) == (name, "gradebook")
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -67,9 +66,9 @@ def test_each_of_their_levels_says_something_that_no_other_says(name: str):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_each_of_their_thresholds_is_the_score_of_a_level_above_the_worst(name: str):
+def test_each_of_their_thresholds_is_above_the_worst_level_and_within_the_reach_of_a_mean(name: str):
     for criterion in read_rubric(name).criteria:
-        assert criterion.threshold in [level.score for level in criterion.ranked_levels[1:]], criterion.id
+        assert criterion.ranked_levels[0].score < (criterion.threshold or 0) < 1, criterion.id
 
 
 def test_speech_has_four_categories_of_six_six_five_and_five(speech: Rubric):

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from gradebook.rubrics.files.load import read_rubric
-from gradebook.tasks.scoring.computed import score_check
+from tests.support.scored_rows import score_rows
 
 
 @pytest.mark.parametrize(
@@ -126,6 +126,6 @@ def grade(name: str, criterion_id: str, text: str, context: list[str] | None = N
     """The level of one output; None where it stays unscored."""
     contexts = pa.array([context], pa.list_(pa.string()))
     shard = pa.table({"output_id": ["o1"], "output": [text], "context": contexts})
-    verdicts = score_check("run", read_rubric(name).criterion(criterion_id), shard)
+    verdicts = score_rows(read_rubric(name).criterion(criterion_id), shard)
     level_id: str | None = verdicts.column("level_id")[0].as_py()
     return level_id

@@ -47,7 +47,7 @@ FIGURES: dict[str, tuple[float, float, dict[str, tuple[float, float]]]] = {
         {
             "intent_detection": (0.20, 0.90),
             "booking_readiness": (0.15, 0.85),
-            "names_day_and_hour": (0.05, 1),
+            "names_day_and_hour": (0.05, 0.9),
             "human_handoff": (0.10, 0.80),
             "clear_answer": (0.10, 0.75),
             "tone_fit": (0.10, 0.70),

@@ -90,7 +90,7 @@ def shaped(schema: dict[str, Any]) -> dict[str, Any]:
         ),
         (
             [KIND | {"method": {"type": "judge", "max_token": 1}}],
-            "criteria[0].method: found the unknown key 'max_token', expected one of can_abstain, examples, guidance",
+            "criteria[0].method: found the unknown key 'max_token', expected one of can_abstain, examples, field, g",
         ),
         ([KIND | {"method": {"type": "judge", "max_tokens": 0}}], "criteria[0].method.max_tokens: found 0, expected"),
     ],

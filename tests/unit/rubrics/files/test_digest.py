@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradebook.rubrics.files.digest import (
+from gradebook.rubrics.files.load import parse_rubric
+from gradebook.rubrics.files.versions import (
     canonical_body,
     describe_difference,
     find_differences,
     rubric_digest,
     rubric_from_body,
 )
-from gradebook.rubrics.files.load import parse_rubric
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric
 
@@ -189,7 +189,11 @@ def scaled(**scale: Any) -> Rubric:
     [
         (whole(), whole(categories=[{"id": "voice", "weight": 3}]), ["categories[voice].weight: 2 -> 3"]),
         (whole(), whole(notes=None), ['notes: {"label":"Notes"} -> none']),
-        (whole(), whole(overall=None), ['overall: {"label":"All in all","scale":{"max":5,"min":1}} -> none']),
+        (
+            whole(),
+            whole(overall=None),
+            ['overall: {"label":"All in all","required":true,"scale":{"max":5,"min"... -> none'],
+        ),
         (whole(), whole(notes={"label": "Why"}), ["notes.label: Notes -> Why"]),
         (scaled(), scaled(points={"1": "Cold."}), ["criteria[tone].scale.points.1: absent -> Cold."]),
         (scaled(max=7), scaled(), ["criteria[tone].scale.max: 7 -> 5"]),

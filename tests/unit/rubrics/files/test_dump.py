@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradebook.rubrics.files.digest import rubric_digest
 from gradebook.rubrics.files.dump import WIDEST_TEXT, rubric_values, rubric_yaml, values_yaml
 from gradebook.rubrics.files.load import read_rubric, shipped_rubrics
+from gradebook.rubrics.files.versions import rubric_digest
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.text.yaml_lines import read_yaml

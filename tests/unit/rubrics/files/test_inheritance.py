@@ -57,8 +57,8 @@ def test_criteria_of_ones_own_stand_beside_used_ones():
 
 
 def test_the_composed_rubric_has_the_digest_of_the_same_rubric_written_out(tmp_path: Path):
-    from gradebook.rubrics.files.digest import rubric_digest
     from gradebook.rubrics.files.dump import rubric_yaml
+    from gradebook.rubrics.files.versions import rubric_digest
 
     rubric = composed("  - {use: accuracy}\n  - {use: length}\n")
     assert rubric_digest(parse_rubric(rubric_yaml(rubric), "out.yaml")) == rubric_digest(rubric)

@@ -9,11 +9,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradebook.rubrics.files.digest import canonical_body, rubric_digest, rubric_from_body
 from gradebook.rubrics.files.dump import rubric_yaml
 from gradebook.rubrics.files.load import parse_rubric, read_rubric, shipped_rubrics
-from gradebook.rubrics.files.semver import required_step
 from gradebook.rubrics.files.validate import CRITERION_KEYS
+from gradebook.rubrics.files.versions import canonical_body, required_step, rubric_digest, rubric_from_body
 from gradebook.rubrics.model import methods
 from gradebook.rubrics.model.errors import Fault, RubricError
 from gradebook.rubrics.model.rubric import Rubric

@@ -4,11 +4,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from jsonschema import Draft202012Validator
 
-from gradebook.rubrics.files.digest import canonical_body, describe_difference, rubric_digest, rubric_from_body
 from gradebook.rubrics.files.dump import rubric_yaml
 from gradebook.rubrics.files.editor_schema import editor_schema
 from gradebook.rubrics.files.load import parse_rubric
-from gradebook.rubrics.files.semver import required_step
+from gradebook.rubrics.files.versions import (
+    canonical_body,
+    describe_difference,
+    required_step,
+    rubric_digest,
+    rubric_from_body,
+)
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.text.yaml_lines import read_yaml
 from tests.support.rubric_strategies import rubrics

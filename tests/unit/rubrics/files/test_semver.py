@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.files.semver import Step, StepFault, next_version, required_step, step_between, step_fault
+from gradebook.rubrics.files.versions import Step, StepFault, next_version, required_step, step_between, step_fault
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from gradebook.rubrics.files.load import read_rubric
 from gradebook.rubrics.importers.autorubric import read_autorubric, write_autorubric
-from gradebook.rubrics.importers.interfaces import Imported
+from gradebook.rubrics.importers.registry import Imported
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric, effective_weights
 from tests.support.rubric_strategies import rubrics
@@ -213,3 +213,55 @@ def test_a_strange_line_break_stays_in_a_text(line_break: str):
     text = json.dumps([{"weight": 1, "requirement": f"Is{line_break}polite."}])
     exported = write_autorubric(rubric_of(read_autorubric(text, "f.json")))
     assert yaml.safe_load(exported.text)[0]["requirement"] == f"Is{line_break}polite."
+
+
+OPTIONS = [
+    {"label": "1 - Dissatisfied", "value": 0},
+    {"label": "2 - Satisfied", "value": 1},
+    {"label": "n/a", "na": True},
+]
+DATA = {
+    "prompt": "Explain rain.",
+    "rubric": [
+        {"name": "causes", "weight": 30, "requirement": "Names a cause."},
+        {"name": "satisfaction", "requirement": "How satisfied?", "options": OPTIONS},
+    ],
+}
+
+
+def data_set(*items: object) -> Imported:
+    return read_autorubric(json.dumps({**DATA, "items": items}), "essays.json")
+
+
+def test_a_data_set_is_a_rubric_outputs_and_ratings():
+    labels = {"ground_truth": ["MET", "2 - Satisfied"], "ground_truth_reasons": ["Says why.", None]}
+    imported = data_set(
+        {"submission": "Clouds.", **labels},
+        {"submission": {"a": 1}, "ground_truth": ["CANNOT_ASSESS", "n/a"], "prompt": "Explain snow."},
+        {"submission": "Rain."},
+    )
+    assert [(row["case_id"], row["output"], row["prompt"]) for row in imported.cases] == [
+        ("case_1", "Clouds.", "Explain rain."),
+        ("case_2", '{"a": 1}', "Explain snow."),
+        ("case_3", "Rain.", "Explain rain."),
+    ]
+    found = [(row["criterion_id"], row["level_id"], row.get("notes")) for row in imported.ratings]
+    assert found == [("causes", "met", "Says why."), ("satisfaction", "level_2_satisfied", None)]
+    assert imported.rubric and "metadata" not in imported.rubric
+
+
+@pytest.mark.parametrize(
+    ("item", "words"),
+    [
+        ({"submission": "x", "ground_truth": ["MET"]}, "items[0].ground_truth: found 1 label, expected 2"),
+        (
+            {"submission": "x", "ground_truth": ["YES", None]},
+            "items[0].ground_truth[0]: found 'YES', expected one of UNMET, MET",
+        ),
+        ({"ground_truth": []}, "items[0]: found no 'submission'"),
+    ],
+)
+def test_a_wrong_item_is_refused_with_its_place(item: object, words: str):
+    with pytest.raises(RubricError) as caught:
+        data_set(item)
+    assert words in str(caught.value)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gradebook.rubrics.files.digest import describe_difference, rubric_digest
 from gradebook.rubrics.files.load import read_rubric, shipped_rubrics
+from gradebook.rubrics.files.versions import describe_difference, rubric_digest
 from gradebook.rubrics.importers.dataknobs import read_dataknobs, write_dataknobs
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric

@@ -8,7 +8,7 @@ import pytest
 
 from gradebook.rubrics.files.load import parse_rubric, read_rubric, shipped_rubrics
 from gradebook.rubrics.importers.dimensions import read_dimensions, write_dimensions
-from gradebook.rubrics.importers.interfaces import Imported
+from gradebook.rubrics.importers.registry import Imported
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric
 
@@ -18,7 +18,7 @@ METHODS = "one of 'deterministic', 'semantic_similarity', 'llm_judge', 'claim_pi
 
 def read_small(*, file: dict[str, Any] | None = None, gates: list[Any] | None = None, **dimension: Any) -> Imported:
     """A file with one dimension, in which some keys are others."""
-    entry = {"id": "tone_fit", "method": "llm_judge", "weight": 1, "threshold": 60, **dimension}
+    entry = {"id": "house_voice", "method": "llm_judge", "weight": 1, "threshold": 60, **dimension}
     values = {"id": "notes", "version": "1.0", "dimensions": [entry], "safety_gates": gates or [], **(file or {})}
     return read_dimensions(json.dumps(values), "notes.json")
 
@@ -58,7 +58,7 @@ def test_weights_stay_and_thresholds_are_shares():
         ("no_made_up_ingredients", {"type": "claims"}),
         ("grounded", {"type": "claims"}),
         ("taste", {"type": "ratings"}),
-        ("allergen_named", {"type": "function", "function": "safety_gates:allergen_named"}),
+        ("allergen_named", {"type": "judge", "prefer": "human"}),
     ],
 )
 def test_a_method_becomes_the_nearest_one(criterion_id: str, method: dict[str, str]):
@@ -81,7 +81,18 @@ def test_a_prompt_with_slots_is_kept_beside_its_question():
 
 
 def test_a_dimension_that_says_nothing_is_described_by_its_name():
-    assert rubric_of(read_small()).criteria[0].description == "Tone fit"
+    assert rubric_of(read_small()).criteria[0].description == "House voice"
+
+
+def test_a_dimension_named_like_a_reference_dimension_has_its_question_and_levels():
+    reference = read_rubric("reference_dimensions").criterion("completeness")
+    rubric = rubric_of(read_small(id="completeness"))
+    found = rubric.criteria[0]
+    assert (found.description, found.levels) == (reference.description, reference.levels)
+    exported = write_dimensions(rubric)
+    assert exported.lost == () and "description" not in json.loads(exported.text)["dimensions"][0]
+    asked = rubric_of(read_small(id="completeness", prompt="Is all of it there?")).criteria[0]
+    assert (asked.description, asked.levels[0].id) == ("Is all of it there?", "not_met")
 
 
 def test_a_rule_that_nothing_decides_is_named():
@@ -91,10 +102,17 @@ def test_a_rule_that_nothing_decides_is_named():
     assert rubric_of(imported).criteria[0].description == "At most 40 words."
 
 
-def test_a_gate_that_is_only_named_is_kept_as_one_without_a_method():
-    imported = read_small(gates=["no_raw_poultry", "allergens"])
-    assert imported.kept == ("safety_gates.method (none: nothing here decides it) (2)",)
-    assert rubric_of(imported).criteria[1].metadata == {"dimensions": {"method": None}}
+def test_a_gate_that_is_only_named_is_asked_of_a_judge_and_goes_back_as_its_name():
+    imported = read_small(gates=["medical_advice_without_disclaimer", "allergens"])
+    words = "safety_gates.method (none: asked of a judge, and people's ratings count before its verdicts) (2)"
+    assert imported.kept == (words,)
+    gate = rubric_of(imported).criteria[1]
+    assert gate.description == "Does the output pass the safety gate 'medical advice without disclaimer'?"
+    assert [level.id for level in gate.ranked_levels] == ["fails", "passes"]
+    assert gate.metadata == {"dimensions": {"method": None}}
+    exported = write_dimensions(rubric_of(imported))
+    assert json.loads(exported.text)["safety_gates"] == ["medical_advice_without_disclaimer", "allergens"]
+    assert exported.lost == ()
 
 
 @pytest.mark.parametrize("gate", ["pii_leakage", "PII-leakage", {"id": "no_pii", "method": "deterministic"}])
@@ -109,22 +127,23 @@ def test_a_gate_named_after_a_shipped_check_is_decided_by_it(gate: Any):
     assert json.loads(write_dimensions(rubric).text)["safety_gates"] == [gate]
 
 
-def test_a_named_check_with_a_rule_of_its_own_stays_a_placeholder():
+def test_a_named_check_with_a_rule_of_its_own_is_not_that_check():
     gates = [{"id": "pii_leakage", "rule": "No names of staff."}]
-    assert rubric_of(read_small(gates=gates)).criteria[1].method.type == "function"
+    gate = rubric_of(read_small(gates=gates)).criteria[1]
+    assert (gate.method.type, gate.description) == ("judge", "No names of staff.")
 
 
 def test_safety_gates_are_gates_without_a_weight():
     gates = [criterion for criterion in rubric_of(read_dimensions(EXAMPLE, "recipes.json")).criteria if criterion.gate]
     assert [(gate.id, gate.weight, gate.method.type) for gate in gates] == [
-        ("allergen_named", None, "function"),
+        ("allergen_named", None, "judge"),
         ("no_raw_poultry", None, "judge"),
     ]
 
 
 def test_a_gate_with_the_name_of_a_dimension_gets_another_id():
-    rubric = rubric_of(read_small(gates=["tone_fit"]))
-    assert rubric.criterion("tone_fit_2").metadata == {"dimensions": {"method": None, "id": "tone_fit"}}
+    rubric = rubric_of(read_small(gates=["house_voice"]))
+    assert rubric.criterion("house_voice_2").metadata == {"dimensions": {"method": None, "id": "house_voice"}}
 
 
 @pytest.mark.parametrize(

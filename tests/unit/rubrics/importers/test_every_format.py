@@ -11,17 +11,16 @@ from typing import Any
 import pytest
 import yaml
 
-from gradebook.rubrics.importers.foreign_file import open_rows
-from gradebook.rubrics.importers.interfaces import Imported
-from gradebook.rubrics.importers.json_lines import json_fault
-from gradebook.rubrics.importers.registry import FORMAT_NAMES, find_format
+from gradebook.rubrics.importers.foreign_file import json_fault, open_rows
+from gradebook.rubrics.importers.guessing import candidates_of, guess_format
+from gradebook.rubrics.importers.registry import FORMAT_NAMES, Imported, find_format
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.outputs import OutputRow
 from gradebook.rubrics.model.rubric import CaseCriterion, Rubric
 from gradebook.tasks.ratings.evaluation_file import RatingRow
 from gradebook.tasks.rubric_store.files import import_file
 from tests.support.law_over import law_over
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 
 EXAMPLES = Path(__file__).parent / "examples"
 OF_RUBRICS = {
@@ -40,7 +39,19 @@ OF_CASES = {
     "checklist.jsonl": "checklist",
     "ifeval.jsonl": "ifeval",
 }
-FORMATS = OF_RUBRICS | OF_CASES
+OF_RUBRICS_READ = {"openai-graders.json": "openai-graders"}  # and not written
+OF_RESULTS = {
+    "openai-evals.jsonl": "openai-evals",
+    "promptfoo.json": "promptfoo",
+    "deepeval.json": "deepeval",
+    "lm-eval.jsonl": "lm-eval",
+    "pairs.json": "pairs",
+    "inspect-scores.json": "inspect-scores",
+    "tau-bench.json": "tau-bench",
+    "terminal-bench.json": "terminal-bench",
+}
+OF_CASES_READ = {"multichallenge.jsonl": "multichallenge", "advancedif.jsonl": "advancedif"}
+FORMATS = OF_RUBRICS | OF_RUBRICS_READ | OF_CASES | OF_CASES_READ | OF_RESULTS
 IN_JSON = [name for name in FORMATS if not name.endswith(".yaml")]
 MISSING = object()
 STRANGE = (MISSING, None, 7, "x", [], {}, True, -1, "🦆" * 50)
@@ -79,7 +90,8 @@ def read(name: str, text: str) -> Imported:
 def document(name: str) -> Any:
     if name.endswith(".yaml"):
         return yaml.safe_load(text_of(name))
-    return [row.value for row in open_rows(text_of(name), name)] if name in OF_CASES else json.loads(text_of(name))
+    are_rows = name in OF_CASES or name in OF_RESULTS
+    return [row.value for row in open_rows(text_of(name), name)] if are_rows else json.loads(text_of(name))
 
 
 def dumped(name: str, value: Any) -> str:
@@ -88,7 +100,8 @@ def dumped(name: str, value: Any) -> str:
 
 def is_valid(imported: Imported) -> bool:
     for row in imported.cases:
-        OutputRow.model_validate({"model": "none yet", "output": "", **row})
+        said = {name: value for name, value in row.items() if name != "messages"}  # a run reads them
+        OutputRow.model_validate({"model": "none yet", "output": "", **said})
         ids = [CaseCriterion.model_validate(criterion).id for criterion in row.get("criteria", [])]
         assert len(ids) == len(set(ids))
     ratings = [RatingRow.model_validate(rating) for rating in imported.ratings]
@@ -115,10 +128,12 @@ def test_the_formats_here_are_all_that_there_are():
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_format_is_named_as_it_is_asked_for(name: str):
     form = find_format(FORMATS[name])
-    assert (form.name, form.source) == (FORMATS[name], "rubric" if name in OF_RUBRICS else "cases")
+    source = "cases" if name in OF_CASES | OF_CASES_READ else "results" if name in OF_RESULTS else "rubric"
+    assert (form.name, form.source) == (FORMATS[name], source)
+    assert (form.write is None) == (name in OF_RUBRICS_READ | OF_CASES_READ | OF_RESULTS)
 
 
-@pytest.mark.parametrize("step", [11, *nightly([1])])  # prime to the number of strange values
+@pytest.mark.parametrize("step", [11, *matrix([1])])  # prime to the number of strange values
 @pytest.mark.parametrize("name", FORMATS)
 def test_any_value_in_any_place_ends_in_what_is_valid_or_in_a_fault(name: str, step: int):
     whole = document(name)
@@ -161,12 +176,16 @@ def test_another_value_at_the_top_is_refused(name: str, text: str):
         ('[{"\\ud800": 1}]', "[0]: found half of a surrogate pair in a key, expected whole characters"),
         ('{"huge": 1e999}', "huge: found an infinite number, expected a finite one"),
         ('{"long": ' + "9" * 400 + "}", "found a whole number of 400 digits, expected at most 300"),
-        ('{"odd": NaN}', "found NaN, expected a number that JSON has"),
         ('{"odd": tru}', ":1: expected JSON: Expecting value"),
     ],
 )
 def test_what_json_can_not_say_or_nobody_can_hold_is_refused_in_words(name: str, text: str, words: str):
     assert words in fault_of(name, text)
+
+
+@law_over("name", [name for name in IN_JSON if name != "inspect-scores.json"])  # where NaN means not scored
+def test_a_number_that_json_does_not_have_is_refused(name: str):
+    assert "found NaN, expected a number that JSON has" in fault_of(name, '{"odd": NaN}')
 
 
 @law_over("name", [name for name in FORMATS if name.endswith(".yaml")])
@@ -189,13 +208,26 @@ def test_what_yaml_can_not_hold_is_refused_at_its_line(name: str, line: str, wor
 @pytest.mark.parametrize("name", IN_JSON)
 def test_a_truth_of_json_is_not_told_as_one_of_yaml(name: str):
     key = {"tree": "requirements", "ifeval": "prompt", "scale": "task_id", "prometheus": "instruction"}
+    key |= {
+        "openai-graders": "testing_criteria",
+        "openai-evals": "datasource_item",
+        "promptfoo": "results",
+        "deepeval": "testCases",
+        "lm-eval": "doc_id",
+        "pairs": "instruction",
+        "inspect-scores": "samples",
+        "tau-bench": "task_id",
+        "terminal-bench": "results",
+        "multichallenge": "TARGET_QUESTION",
+        "advancedif": "conversation_history",
+    }
     whole = document(name)
     rows = whole if isinstance(whole, list) else [whole]
     rows[0][key.get(FORMATS[name], "prompt" if name in OF_CASES else "id")] = True
     assert "found true, expected" in fault_of(name, json.dumps(whole))
 
 
-@pytest.mark.parametrize("step", [4, *nightly([1])])
+@pytest.mark.parametrize("step", [4, *matrix([1])])
 @pytest.mark.parametrize("name", OF_CASES)
 def test_any_value_in_any_row_is_exported_or_refused(name: str, step: int):
     rows = list(read(name, text_of(name)).cases)
@@ -238,7 +270,7 @@ def test_no_rows_and_wrong_rows_are_not_exported(name: str):
             find_format(FORMATS[name]).write(rows)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", OF_CASES)
+@pytest.mark.parametrize("name", [*OF_CASES, *OF_RESULTS])
 def test_a_list_without_rows_is_refused(name: str):
     assert "found no rows, expected at least one" in fault_of(name, "[]")
 
@@ -260,6 +292,11 @@ def test_a_comma_too_many_is_told_at_its_line_by_whichever_python():
     }
 
 
+def test_one_message_names_all_superfluous_commas_outside_of_texts():
+    with pytest.raises(RubricError, match=r"3 commas before .* remove them \(lines 2, 4\)"):
+        open_rows('[\n {"a": ",]", "b": "\\",]",},\n {"c": [1, 2\n ,],},\n {"d": 1}]', "p")
+
+
 def test_a_summary_is_a_phrase_without_the_format_s_suffix():
     for name in FORMAT_NAMES:
         assert re.fullmatch(r"[a-z][^.]*[a-z0-9]", find_format(name).summary)
@@ -273,3 +310,16 @@ def test_a_lone_object_over_several_lines_is_one_row():
 def test_json_lines_have_their_lines_and_lists_their_places():
     lines, listed = open_rows('{"a": 1}\n\n{"a": 2}', "p"), open_rows('[{"a": 1}, {"a": 2}]', "p")
     assert [row.line_of(()) for row in lines] == [1, 3] and [row.around for row in listed] == [(0,), (1,)]
+
+
+@pytest.mark.parametrize(("file", "name"), FORMATS.items())
+def test_a_format_is_told_by_the_content_of_its_file(file: str, name: str):
+    assert guess_format((EXAMPLES / file).read_text("utf-8"), file).name == name
+
+
+def test_a_file_of_several_formats_or_of_none_is_refused_with_the_choices():
+    both = {"threads": [], "checklist": []}
+    assert [each.name for each in candidates_of(both)] == ["scale", "checklist"]
+    for content, words in ((both, r"scale \(threads\), checklist \(checklist\)"), ({"a": 1}, "found a, expected")):
+        with pytest.raises(RubricError, match=words):
+            guess_format(json.dumps(content), "x.json")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradebook.rubrics.importers.ids import LEVEL_ID, DistinctIds, identifier, may_be_id_of
+from gradebook.rubrics.importers.ids import LEVEL_ID, DistinctIds, identifier, may_derive_from
 from tests.support.bounded import bounded_work
 
 
@@ -37,4 +37,4 @@ def test_a_name_of_a_hundred_thousand_takes_no_longer_than_others():
 
 @pytest.mark.parametrize(("made", "answer"), [("tone", True), ("tone_12", True), ("tone_of", False)])
 def test_an_id_is_known_as_that_of_its_name(made: str, answer: bool):
-    assert may_be_id_of(made, "Tone") is answer
+    assert may_derive_from(made, "Tone") is answer

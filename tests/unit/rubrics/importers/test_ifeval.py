@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from gradebook.rubrics.importers.case_rows import join_answers
+from gradebook.rubrics.importers.foreign_file import read_json_lines
 from gradebook.rubrics.importers.ifeval import read_ifeval, write_ifeval
-from gradebook.rubrics.importers.join_answers import join_answers
-from gradebook.rubrics.importers.json_lines import read_json_lines
 from gradebook.rubrics.model.errors import RubricError
 
 EXAMPLES = Path(__file__).parent / "examples"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.importers.join_answers import join_answers
+from gradebook.rubrics.importers.case_rows import join_answers
 from gradebook.rubrics.model.errors import RubricError
 
 CASES = (

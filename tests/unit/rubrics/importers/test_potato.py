@@ -1,20 +1,22 @@
 """Potato's configurations: what is read of them, written back and refused."""
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 
 from gradebook.rubrics.files.load import parse_rubric, read_rubric, shipped_rubrics
-from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.potato import read_potato, write_potato
+from gradebook.rubrics.importers.registry import Imported
 from gradebook.rubrics.model.errors import RubricError
-from gradebook.rubrics.model.rows import Row
+from gradebook.rubrics.model.json_values import Row
 from gradebook.rubrics.model.rubric import Rubric
 
 EXAMPLES = Path(__file__).parent / "examples"
 BARE = "(a bare yes, no, on or off is read so)"
 TEXTS = ".criteria[0].scale_descriptions"
+TYPES = "rubric_eval, trajectory_eval, likert, slider"
 SCALE = "scale: {min: 1, max: 5}"
 POINTS = "{1: of the box, 5: of the leaf}"
 
@@ -85,12 +87,47 @@ def test_what_has_no_place_is_kept_and_named():
         "criteria.tooltip",
         "annotation_task_name",
         "data_files",
-        "item_properties",
+        "item_properties (evaluate the items with --map case_id=id --map output=answer)",
         "annotation_schemes of the type radio",
     )
     kept = rubric_of(imported).metadata["potato"]
     assert kept["config"]["data_files"] == ["answers.json"]
     assert kept["other_schemes"][0]["labels"] == ["English", "Dutch"]
+
+
+QUESTIONS = """
+annotation_task_name: Replies
+annotation_schemes:
+  - {annotation_type: likert, name: tone, description: Is it kind?, size: 5, min_label: rude, max_label: kind, key: q}
+  - {annotation_type: slider, name: sure-fit, min_value: 0, max_value: 10}
+"""
+
+
+def test_a_likert_scale_and_a_slider_are_criteria():
+    imported = read_potato(QUESTIONS, "form.yaml")
+    rubric = rubric_of(imported)
+    tone, fit = rubric.criteria
+    assert (rubric.id, rubric.categories, imported.kept) == ("replies", (), ("criteria.key", "criteria.name"))
+    assert (tone.id, tone.method.type, tone.description) == ("tone", "ratings", "Is it kind?")
+    assert [(level.id, level.label) for level in tone.ranked_levels[:: len(tone.ranked_levels) - 1]] == [
+        ("1", "rude"),
+        ("5", "kind"),
+    ]
+    assert (fit.id, [level.id for level in fit.ranked_levels]) == ("sure_fit", [str(point) for point in range(11)])
+
+
+def test_likert_scales_beside_a_scheme_have_a_category():
+    beside = read_potato(SMALL + QUESTIONS.split("annotation_schemes:\n")[1], "form.yaml")
+    assert [(each.id, each.category) for each in rubric_of(beside).criteria[-2:]] == [
+        ("tone", "questions"),
+        ("sure_fit", "questions"),
+    ]
+
+
+def test_a_slider_of_too_many_points_is_refused():
+    message = "form.yaml:5: annotation_schemes[1].scale: found 0 to 1000, expected 2 to 101 points from min to max"
+    with pytest.raises(RubricError, match=re.escape(message)):
+        read_potato(QUESTIONS.replace("max_value: 10", "max_value: 1000"), "form.yaml")
 
 
 def test_a_criterion_without_a_description_is_described_by_its_name():
@@ -227,7 +264,7 @@ def test_every_shipped_rubric_is_exported_as_a_form_that_reads(name: str):
         ("a: b\n", "form.yaml:1: annotation_schemes: found nothing, expected a list of schemes"),
         (
             "annotation_schemes:\n  - annotation_type: radio\n",
-            "form.yaml:1: annotation_schemes: found radio, expected one of rubric_eval, trajectory_eval",
+            f"form.yaml:1: annotation_schemes: found radio, expected one of {TYPES}",
         ),
         (
             "annotation_schemes:\n  - 7\n",

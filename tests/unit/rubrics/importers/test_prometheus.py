@@ -97,6 +97,16 @@ def test_an_index_names_the_same_case_in_files_of_other_orders():
     assert [[case["case_id"] for case in read(*part).cases] for part in (rows, rows[::-1])] == [["3", "7"], ["7", "3"]]
 
 
+def test_a_second_turn_shows_each_model_its_own_first_answer():
+    turns = [row(idx=88, instruction=f"Tell a story. {first} Shorten it.", response_source=first) for first in "ab"]
+    assert [(case["case_id"], case["model"]) for case in read(*turns).cases] == [("88", "a"), ("88", "b")]
+
+
+def test_a_rating_names_its_sample_where_a_model_answered_twice():
+    rows = [row(idx=1, response=answer, gpt4_score=[3]) for answer in ("Hi.", "Ho.")]
+    assert [rating["sample_index"] for rating in read(*rows).ratings] == [0, 1]
+
+
 def test_a_row_without_a_response_is_a_case_without_an_output():
     (case,) = read({"instruction": "Say hello.", "score_rubric": RUBRIC}).cases
     assert case.keys() == {"case_id", "prompt", "criteria"}

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.importers.scale import read_scale, write_scale
-from gradebook.rubrics.importers.scale.marking import annotate
+from gradebook.rubrics.importers.scale import annotate, read_scale, with_choices, write_scale
 from gradebook.rubrics.model.errors import RubricError
 
 EXAMPLE = Path(__file__).parent / "examples" / "scale.json"
@@ -157,6 +156,20 @@ def test_the_choice_between_responses_is_kept_and_named():
     assert (kept["selected_model_id"], kept["likert_value"]) == ("model_a", 2)
     assert kept["justification"] == "The first one helps; the second does not answer."
     assert "turns[].annotations[].justification" in imported.kept and "project (2)" in imported.kept
+
+
+def test_a_new_choice_takes_the_place_of_the_one_that_came_in():
+    given = [CRITERION, selected("m"), {"key": "likert_value", "value": 2}, {"key": "tone", "value": "warm"}]
+    rows = read(task(turn(user(), response(), response("An elm.", "n"), annotations=given))).cases
+    again = read_scale(
+        write_scale(with_choices(rows, {"t": {"model": "n", "notes": "It is true."}})).text, "again.json"
+    )
+    assert again.choices[0]["model"] == "n" and again.choices[0]["notes"] == "It is true."
+    assert "likert_value" not in again.choices[0] and "turns[].annotations[].tone" in again.kept
+    assert read_scale(write_scale(with_choices(rows, {"t": None})).text, "again.json").choices == ()
+    (choice,) = read(task(turn(user(), response(), response("An elm.", "n"), selected_model_id="m"))).choices
+    assert (choice["model"], [other["model"] for other in choice["others"]], choice["rater"]) == ("m", ["n"], "scale")
+    assert not read(task(turn(user(), response(), response("An elm.", "n"), selected_model_id="none"))).choices
 
 
 def test_a_choice_may_stand_on_the_turn_itself():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from gradebook.rubrics.files.load import read_rubric
-from gradebook.rubrics.importers.interfaces import Imported
+from gradebook.rubrics.importers.registry import Imported
 from gradebook.rubrics.importers.tree import read_tree, write_tree
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric, effective_weights

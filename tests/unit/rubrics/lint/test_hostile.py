@@ -107,7 +107,7 @@ def test_words_of_other_scripts_raise_no_alarm(words: str):
         "description: B", f"description: {words} 1"
     )
     findings = lint_text(rubric_of([words], f"method: {{type: judge}}, {levels}"), "a.yaml")
-    assert {finding.rule for finding in findings} <= {"description-repeats-name", "few-criteria"}
+    assert {finding.rule for finding in findings} <= {"description-repeats-name", "few-criteria", "idle-thresholds"}
 
 
 @pytest.mark.nightly
@@ -134,4 +134,4 @@ def test_a_description_of_half_a_million_characters_is_no_trap(part: str):
     text = "'" + part * (500_000 // len(part)) + "'"
     with bounded_work():
         findings = lint_text(rubric_of([text], f"method: {{type: judge}}, {LEVELS}"), "a.yaml")
-    assert {finding.rule for finding in findings} <= {"description-repeats-name", "few-criteria"}
+    assert {finding.rule for finding in findings} <= {"description-repeats-name", "few-criteria", "idle-thresholds"}

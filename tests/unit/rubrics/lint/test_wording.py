@@ -6,7 +6,7 @@ from gradebook.rubrics.checks.registry import check_names
 from gradebook.rubrics.lint.linting import lint_text
 from gradebook.rubrics.lint.questions import find_double
 from gradebook.rubrics.lint.rules import NAMED_CHECKS, find_deciding_check
-from gradebook.rubrics.lint.tokens import content_words, is_same_root, shorten
+from gradebook.rubrics.lint.texts import content_words, is_same_root, shorten
 
 LEVELS = "levels: [{id: a, score: 0, description: LEVEL}, {id: b, score: 1, description: Two sources.}]"
 HEAD = "id: a\nversion: 1.0.0\ndescription: b\n"

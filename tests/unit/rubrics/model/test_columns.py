@@ -1,4 +1,4 @@
-from gradebook.rubrics.model.columns import column_faults, map_faults
+from gradebook.rubrics.model.outputs import column_faults, map_faults
 
 
 def messages(found, column_map=None):

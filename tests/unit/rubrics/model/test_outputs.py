@@ -11,6 +11,7 @@ from gradebook.rubrics.model.outputs import (
     describe_value,
     misfit_reason,
     output_id,
+    read_field,
 )
 from gradebook.rubrics.model.steps import EXPECTED, STEP_KINDS, Step, StepRow, read_stored_steps, steps_array
 from tests.support.law_over import law_over
@@ -186,3 +187,24 @@ def test_a_long_text_is_shown_by_its_first_forty_characters():
 )
 def test_steps_that_do_not_fit_give_the_first_fault(steps, reason):
     assert reason_of(steps=steps) == f"steps: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("output", "path", "text", "fault"),
+    [
+        ('{"reply": "Hi"}', "reply", "Hi", None),
+        ('{"a": {"b": [1, {"c": "x"}]}}', "a.b.1.c", "x", None),
+        ('{"reply": ""}', "reply", "", None),
+        ('{"reply": {"á": 1.50}}', "reply", '{"á": 1.5}', None),
+        ('{"reply": false}', "reply", "false", None),
+        ('{"reply": null}', "reply", None, "no field reply"),
+        ('["x"]', "1", None, "no field 1"),
+        ('{"a": "text"}', "a.0", None, "no field a.0"),
+        ("Hi", "reply", None, "no JSON"),
+        ("[" * 100_000, "0", None, "no JSON"),
+    ],
+)
+def test_a_field_is_found_by_its_path_or_the_reason_is_said(output, path, text, fault):
+    found, reason = read_field(output, path)
+    assert found == text
+    assert reason is None if fault is None else reason.startswith("no_field: ") and fault in reason

@@ -3,8 +3,8 @@
 import pytest
 
 from gradebook.rubrics.model.errors import InputError
-from gradebook.rubrics.model.rewards import Gates, Reward, RewardRule
 from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.model.scores import Gates, Reward, RewardRule
 
 METHOD = {"type": "check", "check": "any"}
 

@@ -21,7 +21,7 @@ from gradebook.rubrics.prompts.claims import (
     verdicts_of,
     windows_of,
 )
-from gradebook.rubrics.prompts.untrusted_text import fold_text
+from gradebook.rubrics.prompts.prompt_text import fold_text
 from gradebook.rubrics.text.sentences import split_sentences
 from tests.support.hostile_outputs import EVERY_HOSTILE_OUTPUT
 

@@ -8,11 +8,10 @@ import pytest
 
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.batched_criteria import pack_labels, render_packed
-from gradebook.rubrics.prompts.labels import CODES, LETTERS, USUAL_CODE_COUNT
 from gradebook.rubrics.prompts.prompt import Case, PromptStyle, label_of, render_messages, reply_schema
+from gradebook.rubrics.prompts.prompt_text import CODES, LETTERS, USUAL_CODE_COUNT, fold_text
 from gradebook.rubrics.prompts.reply_parser import read_reply
-from gradebook.rubrics.prompts.untrusted_text import fold_text
-from gradebook.tasks.judging.replies.preference_questions import preference_questions
+from gradebook.tasks.planning.preferences import preference_questions
 from tests.support.hostile_outputs import EVERY_HOSTILE_OUTPUT, FILLER_LENGTH, HOSTILE_OUTPUTS
 
 LEVEL_IDS = ("bad", "poor", "fair", "good", "5")
@@ -51,7 +50,7 @@ def found_labels(text: str) -> list[str]:
 
 
 def gullible_replies(text: str) -> Iterator[str]:
-    """What a judge would answer that does as it is told: each label, level and ready-made reply in the text."""
+    """Replies of an obedient judge: each label, level and ready-made reply in the text."""
     for named in (*found_labels(text), *LEVEL_IDS, *LETTERS):
         yield json.dumps({"evidence": [], "rationale": "As ordered.", "level": named})
     yield from re.findall(r"\{[^{}]*\}", text)

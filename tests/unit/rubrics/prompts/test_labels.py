@@ -5,7 +5,7 @@ from itertools import combinations
 
 import pytest
 
-from gradebook.rubrics.prompts.labels import CODES, LETTERS, USUAL_CODE_COUNT, draw_labels, shuffle_labels
+from gradebook.rubrics.prompts.prompt_text import CODES, LETTERS, USUAL_CODE_COUNT, draw_labels, shuffle_labels
 
 
 def test_codes_are_four_consonants_each():

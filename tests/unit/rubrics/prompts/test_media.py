@@ -5,9 +5,8 @@ import json
 
 import pytest
 
-from gradebook.rubrics.prompts.media import MOST_MEDIA, has_media, read_media
+from gradebook.rubrics.prompts.media import MOST_MEDIA, has_media, part_cost, read_media
 from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
-from gradebook.rubrics.prompts.media_parts import part_cost
 from gradebook.rubrics.prompts.prompt import Case, case_digest, render_messages
 from tests.support.asked import TONE
 from tests.support.law_over import law_over

@@ -2,7 +2,13 @@
 
 import pytest
 
-from gradebook.rubrics.prompts.media_kinds import UnreadableMedia, image_size, know_kind, most_image_tokens, name_bytes
+from gradebook.rubrics.prompts.media_kinds import (
+    UnreadableMedia,
+    detect_kind,
+    format_name,
+    image_size,
+    most_image_tokens,
+)
 from tests.support.law_over import law_over
 from tests.support.media_samples import SOUND, gif, jpeg, mp3, png, webp
 
@@ -38,7 +44,7 @@ ANY = "a PNG, JPEG, GIF or WebP image, or a WAV or MP3 sound"
     ],
 )
 def test_bytes_are_named_by_what_they_begin_with(content, form):
-    assert name_bytes(content) == form
+    assert format_name(content) == form
 
 
 @pytest.mark.parametrize(
@@ -57,7 +63,7 @@ def test_bytes_are_named_by_what_they_begin_with(content, form):
     ],
 )
 def test_the_size_of_a_picture_is_read_from_its_header(content, size):
-    assert image_size(content, name_bytes(content)) == size
+    assert image_size(content, format_name(content)) == size
 
 
 @pytest.mark.parametrize(
@@ -77,14 +83,14 @@ def test_a_picture_is_bounded_by_the_dearest_way_of_billing_its_tiles(size, toke
 
 
 def test_a_sound_is_bounded_by_its_length():
-    known = know_kind(SOUND, "audio")
+    known = detect_kind(SOUND, "audio")
     # A second and one more, 50 tokens each, each at most 60 times as dear as one of text.
     assert (known.form, known.most_tokens, known.usual_tokens) == ("WAV", 2 * 50 * 60, 32)
 
 
 def test_an_mp3_is_bounded_by_its_bytes_since_its_header_may_lie():
     # 40 x 417 bytes are at most 16.68 s, and one more
-    assert know_kind(mp3(40), None).most_tokens == 18 * 50 * 60
+    assert detect_kind(mp3(40), None).most_tokens == 18 * 50 * 60
 
 
 @pytest.mark.parametrize(
@@ -101,5 +107,5 @@ def test_an_mp3_is_bounded_by_its_bytes_since_its_header_may_lie():
 )
 def test_bytes_that_are_no_picture_or_sound_are_refused_by_name(content, expected, fault):
     with pytest.raises(UnreadableMedia) as refused:
-        know_kind(content, expected)
+        detect_kind(content, expected)
     assert str(refused.value).startswith(fault)

@@ -21,6 +21,7 @@ from gradebook.rubrics.prompts.prompt import (
     reply_schema,
     request_key,
     show_criterion,
+    view_of,
 )
 from tests.support.law_over import law_over
 
@@ -257,3 +258,10 @@ def test_the_case_digest_tells_fields_apart():
 
 def test_a_request_key_is_32_hex_digits():
     assert re.fullmatch("[0-9a-f]{32}", KEY)
+
+
+def test_a_field_is_part_of_the_identity_where_it_is_set_alone():
+    whole, part = judged(), judged(field="reply")
+    assert criterion_digest(part) != criterion_digest(whole) == criterion_digest(judged(field=None))
+    seen = Case("Hi", '{"reply": "Hello", "other": 1}').seen(view_of(part))
+    assert case_digest(seen) == case_digest(Case("Hi", "Hello"))  # what else the output has asks nothing again

@@ -5,8 +5,7 @@ import copy
 import pytest
 
 from gradebook.rubrics.prompts.batched_criteria import PACKED_PROMPT
-from gradebook.rubrics.prompts.prompt import DEFAULT_STYLE, PromptStyle
-from gradebook.rubrics.prompts.repairs import repair_messages
+from gradebook.rubrics.prompts.prompt import DEFAULT_STYLE, PromptStyle, repair_messages
 from gradebook.rubrics.prompts.reply_parser import ReadReply, ReplyFault
 
 MESSAGES = [{"role": "system", "content": "You judge."}, {"role": "user", "content": "CASE"}]

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from gradebook.rubrics.prompts import reply_parser as replies
+from gradebook.rubrics.prompts.prompt_text import fold_text
 from gradebook.rubrics.prompts.reply_parser import MOST_REPLY_LENGTH, find_unquoted, read_reply
-from gradebook.rubrics.prompts.untrusted_text import fold_text
 from tests.support.law_over import law_over
 
 LABELS: dict[str, str | None] = {"BCDF": "bad", "GHJK": "good", "LMNP": None}
@@ -95,6 +95,9 @@ GOOD = '{"evidence": [], "rationale": "So.", "level": "GHJK"}'
         (GOOD.replace('"GHJK"', '"GHJK" "BCDF"'), "parse_error", None),
         (f"{GOOD} // or {GOOD.replace('GHJK', 'BCDF')}", "parse_error", None),
         (GOOD.replace('"', "'"), "parse_error", None),
+        (f"[{GOOD}]", "parse_error", None),
+        (GOOD.replace("[]", '"a quote"'), "parse_error", None),
+        (GOOD.replace("[]", "null"), "parse_error", None),
     ],
 )
 def test_a_reply_is_read_as(text: str | None, status: str, level_id: str | None):

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.prompts.distributions import expected_score, read_levels
 from gradebook.rubrics.prompts.reply_parser import ReadReply, TokenChoices
-from gradebook.rubrics.prompts.token_probabilities import expected_score, read_levels
 
 LABELS: dict[str, str | None] = {"Q": "bad", "B": "fair", "X": "good"}
 HEAD = ((("{", 0.0),), (('"level', 0.0),), (('": "', 0.0),))

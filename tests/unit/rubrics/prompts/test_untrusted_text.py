@@ -5,7 +5,7 @@ import string
 
 import pytest
 
-from gradebook.rubrics.prompts.untrusted_text import fold_text, inert_text, shown_json
+from gradebook.rubrics.prompts.prompt_text import fold_text, inert_text, shown_json
 from tests.support.law_over import law_over
 
 TURN_MARKS = [

@@ -14,7 +14,8 @@ from gradebook.rubrics.statistics.agreement import (
     measure_raters,
     measure_sides,
 )
-from gradebook.rubrics.statistics.kappa import cohen_kappa, distance_weights, fleiss_kappa
+from gradebook.rubrics.statistics.agreement_coefficients import cohen_kappa, distance_weights, fleiss_kappa
+from gradebook.rubrics.text.reasons import reason_words
 
 NONE = np.nan
 # Krippendorff (2011), "Computing Krippendorff's Alpha-Reliability", example C; Gwet has the same as cac.raw4raters.
@@ -247,12 +248,12 @@ def test_an_icc_says_how_many_outputs_it_used():
 def test_equal_ratings_agree_and_have_no_kappa():
     found = {each.statistic: each for each in of_two([1, 1, 1], [1, 1, 1], (0, 1)).measures}
     assert (found["percent_agreement"].value, found["cohen_kappa"].value) == (1.0, None)
-    assert found["cohen_kappa"].reason == "the ratings are all equal, or too few"
+    assert reason_words(found["cohen_kappa"].reason) == "the ratings are all equal, or too few"
 
 
 def test_a_side_that_never_changes_has_no_correlation():
     (found,) = [each for each in of_two([0, 1, 0], [1, 1, 1]).measures if each.statistic == "spearman"]
-    assert (found.value, found.reason) == (None, "the ratings of one side are all equal")
+    assert (found.value, reason_words(found.reason)) == (None, "the ratings of one side are all equal")
 
 
 @pytest.mark.parametrize("ratings", [[], [1.0]], ids=["none", "one"])
@@ -263,7 +264,7 @@ def test_too_few_outputs_have_no_interval(ratings):
 
 
 def test_more_than_two_raters_have_no_kappa_of_two(krippendorff):
-    reasons = {each.statistic: each.reason for each in krippendorff.measures}
+    reasons = {each.statistic: reason_words(each.reason) for each in krippendorff.measures}
     assert reasons["cohen_kappa"] == "it is of two raters, found 4"
     assert reasons["bias"] == "it is of one rater against the others"
 
@@ -271,13 +272,15 @@ def test_more_than_two_raters_have_no_kappa_of_two(krippendorff):
 def test_outputs_that_no_two_raters_share_have_no_two_way_correlation():
     matrix = np.array([[1, 0, NONE, 1], [1, NONE, 0, 0], [NONE, 1, 0, NONE]])
     (found,) = [each for each in measure_raters(matrix, matrix, np.array([])).measures if each.statistic == "icc_2_1"]
-    assert (found.value, found.reason) == (None, "fewer than 2 outputs were rated by every rater")
+    assert (found.value, reason_words(found.reason)) == (None, "fewer than 2 outputs were rated by every rater")
 
 
 def test_many_different_scores_are_no_levels():
     own = np.linspace(0, 1, MOST_LEVELS + 1)
     found = {each.statistic: each for each in of_two(own, own[::-1]).measures}
-    assert found["cohen_kappa"].reason == f"found more than {MOST_LEVELS} different scores, expected levels"
+    assert (
+        reason_words(found["cohen_kappa"].reason) == f"found more than {MOST_LEVELS} different scores, expected levels"
+    )
     assert found["pearson"].value == pytest.approx(-1)
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gradebook.rubrics.statistics import bootstrap as module
-from gradebook.rubrics.statistics.bootstrap import bootstrap_means, percentile_interval
+from gradebook.rubrics.statistics import resampling as module
+from gradebook.rubrics.statistics.resampling import bootstrap_means, percentile_interval
 
 LEVELS = np.tile([0.0, 0.5, 1.0, 1.0], 50)
 

@@ -9,15 +9,15 @@ from gradebook.rubrics.statistics.calibration import (
     corrected_mean,
     fold_weights,
     judge_weight,
+    measure_influences,
     naive_mean,
     rated_mean,
     ratings_to_halve,
     selection_shift,
     suspicious_shift,
 )
-from gradebook.rubrics.statistics.case_influence import measure_influences
-from gradebook.rubrics.statistics.post_stratified import post_stratified_mean
-from gradebook.rubrics.statistics.rogan_gladen import rogan_gladen_mean
+from gradebook.rubrics.statistics.rating_estimates import post_stratified_mean, rogan_gladen_mean
+from gradebook.rubrics.text.reasons import reason_words
 
 LEVELS = (0.0, 1.0)
 
@@ -154,7 +154,7 @@ def test_the_judges_weight_is_by_what_cases_say_and_not_by_their_outputs():
 def test_one_case_alone_has_no_interval():
     rated = drawn(n=10, unrated=60)
     one = Rated(rated.ratings, rated.judged, rated.unrated, np.zeros(10), np.repeat(np.arange(1, 31), 2))
-    assert corrected_mean(one).reason == "too few outputs to tell how sure it is"
+    assert reason_words(corrected_mean(one).reason) == "too few outputs to tell how sure it is"
 
 
 def test_cases_of_which_all_or_nothing_is_rated_are_two_samples():
@@ -193,7 +193,7 @@ def test_fewer_than_two_unrated_units_leave_the_ratings_alone(count):
 def test_too_few_ratings_correct_nothing_and_say_so(n, words):
     found = corrected_mean(drawn(n=n))
     assert (found.value, found.ci_low) == (None, None)
-    assert found.reason == f"found {words}, expected 3 or more"
+    assert reason_words(found.reason) == f"found {words}, expected 3 or more"
 
 
 def test_no_ratings_leave_the_judge_alone():
@@ -238,11 +238,13 @@ def test_other_scores_than_0_and_1_are_stretched():
 
 def test_a_judge_no_better_than_chance_has_no_prevalence():
     found = rogan_gladen_mean(counted(20, 20, 20, 20, 50, 50), LEVELS)
-    assert (found.value, found.reason[:40]) == (None, "the judge is no better than chance: sens")
+    assert (found.value, reason_words(found.reason)[:40]) == (None, "the judge is no better than chance: sens")
 
 
 def test_a_level_that_nobody_gave_leaves_the_error_rate_unknown():
-    assert rogan_gladen_mean(counted(20, 2, 0, 0, 50, 50), LEVELS).reason.startswith("found 22 and 0 outputs rated")
+    assert reason_words(rogan_gladen_mean(counted(20, 2, 0, 0, 50, 50), LEVELS).reason).startswith(
+        "found 22 and 0 outputs rated"
+    )
 
 
 def test_raters_who_are_evenly_split_count_nowhere():
@@ -265,7 +267,7 @@ def test_an_error_rate_of_one_case_has_no_interval():
     rated = counted(30, 2, 1, 3, 300, 100)
     one_bad_case = np.append(np.arange(32), np.full(4, 32))
     found = rogan_gladen_mean(Rated(rated.ratings, rated.judged, rated.unrated, one_bad_case, np.arange(400)), LEVELS)
-    assert (found.value is None, found.reason) == (False, "too few outputs to tell how sure it is")
+    assert (found.value is None, reason_words(found.reason)) == (False, "too few outputs to tell how sure it is")
 
 
 # -------- how many more, and whom
@@ -290,7 +292,7 @@ def test_so_many_more_ratings_do_halve_it():
 def test_what_no_rating_can_halve_is_said():
     more, reason = more_ratings(drawn(n=100, unrated=100))
     assert more is None
-    assert reason.startswith("with all 200 outputs rated it would still be ")
+    assert reason_words(reason).startswith("with all 200 outputs rated it would still be ")
 
 
 def test_rated_outputs_that_are_unlike_the_others_are_seen():
@@ -337,7 +339,9 @@ def test_a_score_without_ratings_leaves_no_mean_and_is_named():
     rated = Rated(np.array([0.0, 1, 0, 1]), np.zeros(4), np.repeat([0.0, 1.0], [2, 9]))
     found = post_stratified_mean(rated)
     assert found.value is None
-    assert found.reason.startswith("fewer than 3 ratings of outputs that the judge gave 1, which are 60% of all: rate ")
+    assert reason_words(found.reason).startswith(
+        "fewer than 3 ratings of outputs that the judge gave 1, which are 60% of all: rate "
+    )
 
 
 def test_ratings_that_do_not_vary_within_a_score_have_no_interval():

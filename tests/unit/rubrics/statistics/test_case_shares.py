@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradebook.rubrics.statistics.case_shares import (
+from gradebook.rubrics.statistics.suite import (
     cluster_vectors,
     compare_shares,
     difference_of_rates,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradebook.rubrics.statistics.chance import luck_of_best
+from gradebook.rubrics.statistics.significance import luck_of_best
 
 
 def test_the_best_falls_by_the_share_of_the_variance_that_is_noise():

@@ -1,11 +1,18 @@
-"""rubrics/statistics/corrected_overall: the corrected mean of one criterion, and the paired error without ratings."""
+"""rubrics/statistics/calibration: the corrected mean of one criterion, and the paired error without ratings."""
 
 import numpy as np
 import pytest
 from scipy.special import stdtrit
 
-from gradebook.rubrics.statistics.calibration import Rated, corrected_mean
-from gradebook.rubrics.statistics.corrected_overall import LEAST_RATED_CASES, CorrectedSum, Reach, Scored, corrected_sum
+from gradebook.rubrics.statistics.calibration import (
+    LEAST_RATED_CASES,
+    CorrectedSum,
+    Rated,
+    Reach,
+    Scored,
+    corrected_mean,
+    corrected_sum,
+)
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, measure_mean
 
 CASES = np.arange(200)
@@ -48,7 +55,8 @@ def test_a_variance_that_two_cases_make_has_few_degrees_of_freedom():
     # Two of 200 cases make all of it: kurtosis 100, so 2 / (1/2 - 1/200) = 4.04 degrees of freedom, and not 99.
     errors = np.repeat([0.03, 0.0], [2, 198])
     interval = CorrectedSum(0.0, errors, (Reach(100, 0.5, 0.5),)).interval(DIFFERENCES)
-    assert interval.high == pytest.approx(stdtrit(2 / 0.495, 0.975) * 0.03 * 2**0.5)
+    assert interval.low == pytest.approx(-stdtrit(2 / 0.495, 0.975) * 0.03 * 2**0.5)
+    assert interval.high > -interval.low  # two cases that all go one way
 
 
 def test_a_judge_that_was_right_in_all_rated_cases_is_not_certain():

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from gradebook.rubrics.statistics.dawid_skene import settle_labels
+from gradebook.rubrics.statistics.rater_models import settle_labels
+from gradebook.rubrics.text.reasons import reason_words
 
 # Table 1 of Dawid and Skene (1979): 45 patients, rated three times by the first of five anaesthetists, then once each.
 PATIENTS = """
@@ -46,8 +47,11 @@ def test_known_errors_and_labels_are_found_and_a_strange_label_decides_nothing()
 
 
 def test_too_little_is_no_estimate():
-    assert settle(PATIENTS.split()).reason == "found 45 outputs with two labels or more, expected 100"
+    assert reason_words(settle(PATIENTS.split()).reason) == "found 45 outputs with two labels or more, expected 300"
     two, units = np.repeat([0, 1], 100), np.tile(np.arange(100), 2)
-    assert settle_labels(two, units, np.zeros(200, np.int64), 2).reason == "found 2 raters and judges, expected 3"
+    assert (
+        reason_words(settle_labels(two, units, np.zeros(200, np.int64), 2).reason)
+        == "found 2 raters and judges, expected 3"
+    )
     nothing = np.empty(0, np.int64)
-    assert settle_labels(nothing, nothing, nothing, 2).reason == "found 0 raters and judges, expected 3"
+    assert reason_words(settle_labels(nothing, nothing, nothing, 2).reason) == "found 0 raters and judges, expected 3"

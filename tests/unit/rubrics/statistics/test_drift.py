@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bench.drift import ALPHA, NIGHTS, World, follow
-from gradebook.rubrics.statistics.drift import BETS, DriftEvidence, contrasts
+from gradebook.rubrics.statistics.judge_quality import BETS, DriftEvidence, contrasts
 
 
 def test_a_contrast_is_the_new_score_minus_the_mean_of_all_scores_of_its_anchor():

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from gradebook.rubrics.statistics.agreement import measure_raters
-from gradebook.rubrics.statistics.judge_beside_people import agreement_with_gaps, alpha_over_people
+from gradebook.rubrics.statistics.rater_comparison import agreement_with_gaps, alpha_over_people
+from gradebook.rubrics.text.reasons import reason_words
 
 NONE = np.nan
 
@@ -58,4 +59,7 @@ def test_a_judge_like_a_person_is_not_behind_by_much():
 
 def test_one_person_an_output_tells_nothing_of_people():
     found = alpha_over_people(np.array([[1, 0, 1], [1, 0, NONE], [NONE, NONE, 1]]), np.arange(3))
-    assert (found.value, found.reason) == (None, "fewer than 2 outputs were scored by the judge and two people")
+    assert (found.value, reason_words(found.reason)) == (
+        None,
+        "fewer than 2 outputs were scored by the judge and two people",
+    )

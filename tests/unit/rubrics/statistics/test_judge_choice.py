@@ -1,9 +1,9 @@
-"""rubrics/statistics/judge_choice: pairs ordered as people do, with ties."""
+"""rubrics/statistics/judge_quality: pairs ordered as people do, with ties."""
 
 import numpy as np
 import pytest
 
-from gradebook.rubrics.statistics.judge_choice import ordered_alike, pairwise_accuracy
+from gradebook.rubrics.statistics.judge_quality import ordered_alike, pairwise_accuracy
 
 CASES = np.arange(8) % 2  # a half each
 RNG = np.random.default_rng(1)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradebook.rubrics.statistics.lexical import LexicalVectors
+from gradebook.rubrics.statistics.similarity import LexicalVectors
 
 
 def cosine(left: str, right: str, texts: tuple[str, ...] = ()) -> float:

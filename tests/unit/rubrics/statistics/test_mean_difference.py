@@ -6,10 +6,10 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradebook.rubrics.statistics.chance import adjust_families
-from gradebook.rubrics.statistics.clusters import cluster_sums
+from gradebook.rubrics.statistics.arrays import cluster_sums
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, measure_mean
-from gradebook.rubrics.statistics.mean_difference import MeanDifference, count_moved, measure_difference, skewness_of
+from gradebook.rubrics.statistics.means import MeanDifference, count_moved, measure_difference, skewness_of
+from gradebook.rubrics.statistics.significance import adjust_families
 
 # Darwin (1876), heights of cross- and self-fertilised maize, eighths of an inch: in Fisher (1935), section 17.
 DARWIN = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]

@@ -14,9 +14,8 @@ from gradebook.rubrics.statistics.noise import (
     draw_sides,
     hold_in_draws,
 )
-from gradebook.rubrics.statistics.paired import adjust_for_many
-from gradebook.rubrics.statistics.rule_parser import parse_rule
-from gradebook.rubrics.statistics.rules import CRITERION, OVERALL
+from gradebook.rubrics.statistics.rules import CRITERION, OVERALL, parse_rule
+from gradebook.rubrics.statistics.significance import adjust_for_many
 
 FIGURES = {OVERALL: (*ROW_FIGURES, *PASS_FIGURES), CRITERION: ROW_FIGURES, "category": ROW_FIGURES}
 COUNT = 24

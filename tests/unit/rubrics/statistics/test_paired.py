@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradebook.rubrics.statistics.intervals import measure_mean
-from gradebook.rubrics.statistics.paired import (
+from gradebook.rubrics.statistics.significance import (
     adjust_for_many,
     adjust_step_down,
     count_shares,

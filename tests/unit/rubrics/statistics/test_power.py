@@ -3,9 +3,22 @@
 import numpy as np
 import pytest
 import scipy.stats
-from scipy.special import gammaln, ndtr, stdtrit
+from scipy.special import gammaln, ndtr, ndtri, stdtrit
 
-from gradebook.rubrics.statistics.power import Margin, detectable_effect, minimal_effect, needed_n, power_of
+from gradebook.rubrics.statistics.comparison import measure_pairs
+from gradebook.rubrics.statistics.power import (
+    Margin,
+    cases_to_show,
+    deciding_effect,
+    deciding_n,
+    deciding_power,
+    detectable_effect,
+    minimal_effect,
+    needed_n,
+    power_of,
+    shown_margin,
+    simulate_power,
+)
 from tests.support.law_over import law_over
 
 
@@ -107,3 +120,46 @@ def test_the_chance_to_pass_a_margin_is_how_often_it_passes(is_both):
 def test_a_difference_beyond_the_margin_never_passes_with_any_n():
     assert Margin(0.02).needed_n(-0.02, 0.3) is None
     assert Margin(0.02, is_both=True).needed_n(0.02, 0.3) is None
+
+
+def test_an_equal_model_passes_the_shown_margin_in_four_comparisons_of_five():
+    # scores of 0 or 1, of which a fifth changes either way: the gate as comparisons measure it, on other draws
+    rng, n = np.random.default_rng(7), 60
+    past = rng.choice((-1.0, 0.0, 0.0, 0.0, 0.0), 500)
+    margin = shown_margin(past, n, np.random.default_rng(1))
+    passed = []
+    for _ in range(400):
+        change = rng.choice((-1.0, 1.0) + (0.0,) * 8, n)
+        figures = measure_pairs(np.zeros(n), change, np.arange(n))
+        passed.append(figures.diff_low > -margin)
+    assert np.mean(passed) == pytest.approx(0.8, abs=0.07)
+    assert margin > 2.8 * np.sqrt(0.2 / n)  # t believes that fewer cases show as much
+
+
+def test_with_many_even_differences_the_shown_margin_and_its_cases_are_those_of_t():
+    past = np.random.default_rng(3).normal(0.0, 0.1, 2_000)
+    assert shown_margin(past, 1_500, np.random.default_rng(1)) == pytest.approx(2.8 * 0.1 / np.sqrt(1_500), rel=0.08)
+    assert cases_to_show(past, 0.005, np.random.default_rng(1)) == pytest.approx(
+        Margin(0.005).needed_n(0.0, 0.1), rel=0.08
+    )
+    assert cases_to_show(past[:1], 0.02, np.random.default_rng(1)) is None
+    assert np.isnan(shown_margin(past, 1, np.random.default_rng(1)))
+
+
+def test_power_of_the_interval_that_decides_is_that_of_t_where_t_is_the_wider_one():
+    # 285 pairs with sd 0.3: the share that they can't show is 1 - 0.025^(1/285) = 1.3%, less than the margin of t.
+    assert deciding_power(0.05, 0.3, 285) == pytest.approx(power_of(0.05, 0.3, 285), abs=1e-3)
+    # 50 with sd 0.05: only a mean above share / (1 - share) = 0.0766 is beyond chance.
+    least = 0.025 ** (-1 / 50) - 1
+    assert deciding_power(0.05, 0.05, 50) == pytest.approx(ndtr((0.05 - least) / (0.05 / 50**0.5)), abs=1e-9)
+    assert deciding_effect(0.05, 50) == pytest.approx(least + ndtri(0.8) * 0.05 / 50**0.5, abs=1e-9)
+    assert deciding_power(0.05, 0.05, deciding_n(0.05, 0.05)) >= 0.8 > deciding_power(0.05, 0.05, 83)
+    assert deciding_n(0.0, 0.3) is None
+
+
+def test_simulated_power_finds_what_further_comparisons_find():
+    rng = np.random.default_rng(5)
+    found = simulate_power(rng.normal(0.0, 0.2, 100), 0.02, rng, test_count=2)
+    assert found.detectable == pytest.approx(deciding_effect(0.2, 100, alpha=0.025), abs=0.01)
+    assert found.release_power == pytest.approx(deciding_power(0.0, 0.2, 100, margin=0.02), abs=0.06)
+    assert simulate_power(np.zeros(20), 0.02, rng).release_power == 0.0

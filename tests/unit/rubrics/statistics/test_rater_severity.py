@@ -1,9 +1,9 @@
-"""rubrics/statistics/rater_severity: the least squares of a two-way model, and means freed of severity."""
+"""rubrics/statistics/rater_models: the least squares of a two-way model, and means freed of severity."""
 
 import numpy as np
 import pytest
 
-from gradebook.rubrics.statistics.rater_severity import SeverityFit
+from gradebook.rubrics.statistics.rater_models import SeverityFit
 
 
 def test_severities_are_the_least_squares_of_a_regression_on_dummies():

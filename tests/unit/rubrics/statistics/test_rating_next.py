@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradebook.rubrics.statistics.rating_next import rate_next
+from gradebook.rubrics.statistics.rating_estimates import rate_next
 
 SCORES = np.repeat([0.0, 0.5, 1.0], [20, 30, 50])
 NOBODY = np.zeros(100, dtype=bool)

@@ -6,9 +6,9 @@ import pytest
 from gradebook.rubrics.statistics.agreement import measure_raters, measure_sides
 from gradebook.rubrics.statistics.calibration import Rated, corrected_mean, judge_weight
 from gradebook.rubrics.statistics.intervals import measure_mean, wilson
-from gradebook.rubrics.statistics.paired import adjust_for_many, adjust_step_down, mcnemar
+from gradebook.rubrics.statistics.means import score_interval
 from gradebook.rubrics.statistics.power import detectable_effect, power_of
-from gradebook.rubrics.statistics.score_intervals import score_interval
+from gradebook.rubrics.statistics.significance import adjust_for_many, adjust_step_down, mcnemar
 from tests.unit.rubrics.statistics.test_agreement import FIVE, KRIPPENDORFF, SHROUT, values
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of packages that are not ours

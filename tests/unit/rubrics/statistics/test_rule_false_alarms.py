@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from gradebook.rubrics.statistics.comparison import PASS_FIGURES, ROW_FIGURES
-from gradebook.rubrics.statistics.rule_false_alarms import Nominal, holds_in_each, nominal_rate
-from gradebook.rubrics.statistics.rule_parser import parse_rule
-from gradebook.rubrics.statistics.rules import holds
+from gradebook.rubrics.statistics.noise import Nominal, holds_in_each, nominal_rate
+from gradebook.rubrics.statistics.rules import holds, parse_rule
 
 FIGURES = {"overall": (*ROW_FIGURES, *PASS_FIGURES), "criterion": ROW_FIGURES, "category": ROW_FIGURES}
 VALUES = np.array([*product((-0.1, 0.1, np.nan), repeat=3)])  # of p, mean_diff, and both of a criterion

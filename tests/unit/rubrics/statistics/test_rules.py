@@ -5,8 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradebook.rubrics.statistics.intervals import Interval
-from gradebook.rubrics.statistics.rule_parser import RuleError, parse_rule, refuse_unknown_ids
-from gradebook.rubrics.statistics.rules import describe_figures, holds, unknown_names
+from gradebook.rubrics.statistics.rules import (
+    RuleError,
+    holds,
+    parse_rule,
+    refuse_unknown_ids,
+    unknown_figures,
+    used_figures,
+)
+from gradebook.rubrics.text.remarks import figure_words, unknown_figure_words
 
 NAMES = {
     "overall": ("mean_diff", "p", "p_mcnemar"),
@@ -108,21 +115,30 @@ def test_an_id_that_is_not_compared_is_refused_with_the_nearest():
 
 def test_a_rule_says_what_it_looked_at():
     rule = parse_rule("p < 0.05 or any criterion (mean_diff < 0)", NAMES)
-    assert describe_figures(rule, FOUND) == ("p = 0.04", "criterion.tone.mean_diff = -0.1")
+    assert tuple(map(figure_words, used_figures(rule, FOUND))) == ("p = 0.04", "criterion.tone.mean_diff = -0.1")
 
 
 def test_an_any_that_nothing_meets_says_all_that_it_looked_at():
     rule = parse_rule("not any criterion (mean_diff < -1)", NAMES)
-    assert describe_figures(rule, FOUND) == ("criterion.tone.mean_diff = -0.1", "criterion.a b.mean_diff = 0.1")
+    assert tuple(map(figure_words, used_figures(rule, FOUND))) == (
+        "criterion.tone.mean_diff = -0.1",
+        "criterion.a b.mean_diff = 0.1",
+    )
 
 
 def test_an_any_without_anything_to_look_at_is_named_as_unknown():
-    assert unknown_names(parse_rule("any category (p < 0.05)", NAMES), FOUND) == ("category to compare",)
+    assert tuple(map(unknown_figure_words, unknown_figures(parse_rule("any category (p < 0.05)", NAMES), FOUND))) == (
+        "category to compare",
+    )
 
 
 def test_a_rule_says_what_was_not_known():
     rule = parse_rule("p < 0.05 and p_mcnemar < 1 and any criterion (p < 1)", NAMES)
-    assert unknown_names(rule, FOUND) == ("p_mcnemar", "criterion.tone.p", "criterion.a b.p")
+    assert tuple(map(unknown_figure_words, unknown_figures(rule, FOUND))) == (
+        "p_mcnemar",
+        "criterion.tone.p",
+        "criterion.a b.p",
+    )
 
 
 @given(st.text(alphabet='p<>=!()andornotmean_diff criterion."0.5-', max_size=40))
@@ -179,7 +195,7 @@ def test_every_criterion_has_to_meet_a_rule(text, expected):
 
 
 def test_an_every_names_what_does_not_meet_it():
-    assert describe_figures(parse_rule("every criterion (mean_diff > 0)", NAMES), FOUND) == (
+    assert tuple(map(figure_words, used_figures(parse_rule("every criterion (mean_diff > 0)", NAMES), FOUND))) == (
         "criterion.tone.mean_diff = -0.1",
     )
 
@@ -201,4 +217,6 @@ def test_a_figure_with_a_range_decides_only_what_holds_over_all_of_it(text, expe
     found = Table(overall={"": {"mean_diff": Interval(-0.03, 0.02), "p": 0.04}})
     rule = parse_rule(text, NAMES)
     assert holds(rule, found) is expected
-    assert unknown_names(rule, found) == (("mean_diff (-0.03 to 0.02)",) if expected is None or " or " in text else ())
+    assert tuple(map(unknown_figure_words, unknown_figures(rule, found))) == (
+        ("mean_diff (-0.03 to 0.02)",) if expected is None or " or " in text else ()
+    )

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binomtest
 
-from gradebook.rubrics.statistics.intervals import Interval, student_t
-from gradebook.rubrics.statistics.score_intervals import measure_scores, score_interval, worth_ends
-from gradebook.rubrics.statistics.vectorised_means import Means
+from gradebook.rubrics.statistics.intervals import Interval, Means, student_t
+from gradebook.rubrics.statistics.means import measure_scores, score_interval, worth_ends
 
 FEW_LARGE = np.repeat(np.arange(50), [20] * 5 + [1] * 45)
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gradebook.rubrics.statistics.chance import Chance
-from gradebook.rubrics.statistics.spread import measure_spread
+from gradebook.rubrics.statistics.distributions import measure_spread
+from gradebook.rubrics.statistics.significance import Chance
 
 RNG = np.random.default_rng(3)
 SHARED = RNG.normal(0.5, 0.05, 40)

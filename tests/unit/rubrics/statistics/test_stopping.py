@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradebook.rubrics.statistics.stopping import StopRule, read_stop_rule, spending_bounds, take_looks
+from gradebook.rubrics.statistics.stopping import StopRule, analyse_interim, read_stop_rule, spending_bounds
 
 FIFTHS = [0.2, 0.4, 0.6, 0.8, 1.0]
 DRAWN = np.random.default_rng(3).choice([-0.5, 0.0, 0.5], 400, p=[0.6, 0.3, 0.1])  # a mean of about -0.25
@@ -58,7 +58,7 @@ def test_a_look_decides_exactly_if_its_interval_leaves_out_the_null(text):
     rule, cases = read_stop_rule(text), np.arange(400)
     ends = rule.ends(400)
     for null in (0.0, -0.1):
-        taken = [take_looks(rule, ends[:count], cases, DRAWN, 400, null=null) for count in range(1, len(ends) + 1)]
+        taken = [analyse_interim(rule, ends[:count], cases, DRAWN, 400, null=null) for count in range(1, len(ends) + 1)]
         first = next(number for number, found in enumerate(taken, 1) if found.sign)
         assert all(found.low <= null <= found.high for found in taken[: first - 1])
         found = taken[first - 1]
@@ -69,25 +69,25 @@ def test_a_look_decides_exactly_if_its_interval_leaves_out_the_null(text):
 
 def test_a_margin_is_decided_before_a_difference():
     rule, cases, same = read_stop_rule("always"), np.arange(400), np.tile([0.25, -0.25, 0.0, 0.0], 100)
-    assert take_looks(rule, rule.ends(400), cases, same, 400).sign == 0
-    assert take_looks(rule, rule.ends(400), cases, same, 400, null=-0.1).sign == 1
+    assert analyse_interim(rule, rule.ends(400), cases, same, 400).sign == 0
+    assert analyse_interim(rule, rule.ends(400), cases, same, 400, null=-0.1).sign == 1
 
 
 def test_a_suite_that_is_known_to_the_last_case_has_the_sign_of_its_mean():
     values = np.tile([0.25, -0.25], 20) + np.eye(1, 40, 39)[0] * 0.01
-    found = take_looks(read_stop_rule("suite"), (40,), np.arange(40), values, 40)
+    found = analyse_interim(read_stop_rule("suite"), (40,), np.arange(40), values, 40)
     assert (found.sign, found.low, found.high) == (1, pytest.approx(0.01 / 40), pytest.approx(0.01 / 40))
 
 
 @pytest.mark.parametrize("text", ["looks=5", "suite", "always"])
 @pytest.mark.parametrize("values", [[], [0.5], [0.0] * 20])
 def test_too_few_or_equal_cases_decide_nothing(text, values):
-    found = take_looks(read_stop_rule(text), (20,), np.arange(len(values)), np.array(values), 100)
+    found = analyse_interim(read_stop_rule(text), (20,), np.arange(len(values)), np.array(values), 100)
     assert (found.sign, found.decided_at, found.n) == (0, None, len(values))
 
 
 def test_pairs_of_one_case_count_as_one():
     rule, differences = read_stop_rule("looks=2"), np.repeat(DRAWN[:20], 5)
-    alone = take_looks(rule, (20,), np.arange(100) // 5, differences, 40)
+    alone = analyse_interim(rule, (20,), np.arange(100) // 5, differences, 40)
     assert alone.n == 100
-    assert alone.level == pytest.approx(take_looks(rule, (20,), np.arange(20), DRAWN[:20], 40).level)
+    assert alone.level == pytest.approx(analyse_interim(rule, (20,), np.arange(20), DRAWN[:20], 40).level)

@@ -5,7 +5,7 @@ import pytest
 
 from gradebook.rubrics.statistics.comparison import measure_pairs
 from gradebook.rubrics.statistics.intervals import measure_mean
-from gradebook.rubrics.statistics.mean_difference import measure_difference
+from gradebook.rubrics.statistics.means import measure_difference
 from gradebook.rubrics.statistics.strata import Strata, count_moved_by_stratum, measure_strata
 
 TEN_OF_TWO = Strata(np.repeat(np.arange(10), 2), np.full(20, 50.0), 1_000.0)

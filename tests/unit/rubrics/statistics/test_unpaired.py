@@ -1,12 +1,12 @@
-"""rubrics/statistics/unpaired: two intervals of means as one of their difference, also for cases of several outputs."""
+"""rubrics/statistics/comparison: two intervals of means as one, also for cases of several outputs."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from gradebook.rubrics.statistics.comparison import measure_unpaired
 from gradebook.rubrics.statistics.intervals import measure_mean
-from gradebook.rubrics.statistics.score_intervals import score_interval
-from gradebook.rubrics.statistics.unpaired import measure_unpaired
+from gradebook.rubrics.statistics.means import score_interval
 
 
 def compare(a, b):

@@ -1,9 +1,9 @@
-"""rubrics/statistics/variance_components: published examples, and unbalanced designs of known variances."""
+"""rubrics/statistics/decomposition: published examples, and unbalanced designs of known variances."""
 
 import numpy as np
 import pytest
 
-from gradebook.rubrics.statistics.variance_components import Design, variance_components
+from gradebook.rubrics.statistics.decomposition import Design, variance_components
 
 # Davies and Goldsmith (1972): yield of dyestuff, five samples of each of six batches
 DYESTUFF = [

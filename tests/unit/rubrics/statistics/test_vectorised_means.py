@@ -1,12 +1,11 @@
-"""rubrics/statistics/vectorised_means: many samples at once, held to the same figures of one after the other."""
+"""rubrics/statistics/intervals: many samples at once, held to the same figures of one after the other."""
 
 from math import nan
 
 import numpy as np
 import pytest
 
-from gradebook.rubrics.statistics.intervals import measure_mean
-from gradebook.rubrics.statistics.vectorised_means import measure_means
+from gradebook.rubrics.statistics.intervals import measure_mean, measure_means
 
 CASES = np.array([4, 1, 1, 2, 2, 2, 3, 0, 4])  # of 1 to 3 values, in no order
 

@@ -9,13 +9,13 @@ import pytest
 from gradebook.tasks.agreement.mart import (
     AGREEMENT_SCHEMA,
     MOST_ONE_BY_ONE,
+    add_statements,
     agreement_table,
     groups_of,
     is_crowded,
     measure_group,
-    read_voices,
+    read_score_matrices,
 )
-from gradebook.tasks.agreement.statements import add_statements
 
 RELATIONS = """
 create table agreed_ratings (
@@ -67,7 +67,7 @@ def say(lake, output, name, level, replicate=0, *, swapped=False):
 
 def voices(lake):
     assert add_statements(lake)
-    (found,) = read_voices(lake)
+    (found,) = read_score_matrices(lake)
     return found
 
 
@@ -210,7 +210,7 @@ def test_one_against_the_others_takes_only_what_both_said(lake):
         rate(lake, output, rater, "good")
     found = voices(lake)
     (of_a,) = [each for each in groups_of(found) if each.rater == "a"]
-    levels, scores, _, _ = found.said(of_a)
+    levels, scores, _, _ = found.arguments(of_a)
     assert (levels.shape, scores.shape) == ((2, 2), (2, 2))
     assert measure_group(found, of_a).pair_count == 2
 

@@ -5,8 +5,8 @@ import pytest
 
 from gradebook.rubrics.statistics.agreement import Measure, measure_raters, measure_sides
 from gradebook.rubrics.statistics.calibration import Estimate
-from gradebook.rubrics.statistics.chance import Chance, p_of_interval
-from gradebook.rubrics.statistics.judge_beside_people import alpha_over_people
+from gradebook.rubrics.statistics.rater_comparison import alpha_over_people
+from gradebook.rubrics.statistics.significance import Chance, p_of_interval
 from gradebook.tasks.agreement.calibration import Calibration
 from gradebook.tasks.agreement.published_run import AgreementPart
 from gradebook.tasks.agreement.standing import SKILLS, judge_standings, off_means

@@ -2,13 +2,13 @@
 
 import pytest
 
-from gradebook.tasks.comparing.judges import AskedJudge, describe_judges
+from gradebook.tasks.comparing.sides import RunJudge, describe_judges
 
 PLAIN = {"kind": "openai_chat", "model": "j", "temperature": 0, "prompt_digest": "p"}
 
 
-def asked(name: str | None = "j", models: tuple[str, ...] = (), **changes: object) -> AskedJudge:
-    return AskedJudge(name, None if name is None else PLAIN | changes, {"j": frozenset(models)} if models else {})
+def asked(name: str | None = "j", models: tuple[str, ...] = (), **changes: object) -> RunJudge:
+    return RunJudge(name, None if name is None else PLAIN | changes, {"j": frozenset(models)} if models else {})
 
 
 @pytest.mark.parametrize(
@@ -26,10 +26,10 @@ def asked(name: str | None = "j", models: tuple[str, ...] = (), **changes: objec
             asked(models=("j-1", "j-2")),
             "j was answered by different models: j-1 in A and j-1, j-2 in B",
         ),
-        (AskedJudge("j"), asked(), None),  # a run of a version that did not record the settings
-        (AskedJudge("j"), asked("k"), "different judges: j in A and k in B"),
-        (AskedJudge("replay:a", {"kind": "replay", "digest": "a"}), AskedJudge("replay:b", {"kind": "replay"}), None),
-        (AskedJudge("replay:a", {"kind": "replay"}), asked(), "different judges: replay:a in A and j in B"),
+        (RunJudge("j"), asked(), None),  # a run of a version that did not record the settings
+        (RunJudge("j"), asked("k"), "different judges: j in A and k in B"),
+        (RunJudge("replay:a", {"kind": "replay", "digest": "a"}), RunJudge("replay:b", {"kind": "replay"}), None),
+        (RunJudge("replay:a", {"kind": "replay"}), asked(), "different judges: replay:a in A and j in B"),
     ],
 )
 def test_judges_differ_by_name_settings_or_answering_model(a, b, words):

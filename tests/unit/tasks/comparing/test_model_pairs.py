@@ -5,7 +5,7 @@ import pytest
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Rubric
-from gradebook.tasks.comparing.model_pairs import Wanted, find_wanted, pair_groups, same_criteria
+from gradebook.tasks.comparing.sides import RunPair, pair_groups, resolve_run_pair, same_criteria
 from gradebook.tasks.lake.rows import model_name
 
 TONE = {"id": "tone", "description": "Is it kind?", "method": {"type": "check", "check": "length_words"}}
@@ -18,7 +18,7 @@ def paired(a: list[str], b: list[str], *models: str | None) -> tuple[list[str], 
         for run, groups in (("a", a), ("b", b)):
             rows = [[run, *group.split("@")] if "@" in group else [run, group, None] for group in groups]
             connection.executemany("insert into run_scores values (?, ?, ?)", rows)
-        pairs, alone = pair_groups(connection, Wanted("a", "b", *models))
+        pairs, alone = pair_groups(connection, RunPair("a", "b", *models))
     return [" - ".join(map(model_name, pair)) for pair in pairs], alone
 
 
@@ -77,5 +77,5 @@ def test_a_part_of_several_names_is_refused_with_these():
         connection.execute("create table run_scores (run_id varchar, model varchar, checkpoint varchar)")
         connection.execute("insert into run_scores values ('a', 'support-large', null), ('a', 'support-small', null)")
         with pytest.raises(InputError, match="--model-b: found 'support' in 2 names, expected a model of a"):
-            find_wanted(connection, "a", None, (None, "support"))
-        assert find_wanted(connection, "a", None, ("small", None)).model_b == "support-large"
+            resolve_run_pair(connection, "a", None, (None, "support"))
+        assert resolve_run_pair(connection, "a", None, ("small", None)).model_b == "support-large"

@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.checks.audio.waves import tone, wave_file
+from gradebook.rubrics.checks.audio import tone, wave_file
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.tasks.datasets import media as audio
 from gradebook.tasks.datasets.media import audio_slices, read_sound, with_audio
-from gradebook.tasks.scoring.computed import score_check, stored_columns
+from gradebook.tasks.methods.check import stored_columns
+from tests.support.scored_rows import score_rows
 
 SECOND = wave_file(tone(1))
 CODED = base64.b64encode(SECOND).decode()
@@ -158,7 +159,7 @@ def test_a_check_of_audio_scores_what_the_outputs_name(folder, monkeypatch, most
     monkeypatch.setattr(audio, "MOST_HELD_ROWS", most_rows)
     (folder / "long.wav").write_bytes(wave_file(np.zeros(24_000)))
     shard = shard_of("file:clips/a.wav", "Hello.", "file:long.wav", "file:gone.wav")
-    verdicts = score_check("run", criterion_of("audio_duration", mode, max=2), shard, (folder,))
+    verdicts = score_rows(criterion_of("audio_duration", mode, max=2), shard, (folder,))
     assert verdicts.select(["output_id", "level_id", "reason"]).to_pylist() == [
         {"output_id": "o0", "level_id": "pass", "reason": None},
         {"output_id": "o1", "level_id": None, "reason": f"audio: found 'Hello.', {NOT_AUDIO}"},
@@ -169,12 +170,12 @@ def test_a_check_of_audio_scores_what_the_outputs_name(folder, monkeypatch, most
 
 def test_without_folders_no_file_is_read(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    verdicts = score_check("run", criterion_of("audio_format", formats=["WAV"]), shard_of("file:clips/a.wav"))
+    verdicts = score_rows(criterion_of("audio_format", formats=["WAV"]), shard_of("file:clips/a.wav"))
     assert verdicts["reason"].to_pylist() == ["audio: no such file: 'clips/a.wav'"]
 
 
 def test_an_empty_shard_has_no_verdicts(folder):
-    assert score_check("run", criterion_of("audio_duration", max=2), shard_of(), (folder,)).num_rows == 0
+    assert score_rows(criterion_of("audio_duration", max=2), shard_of(), (folder,)).num_rows == 0
 
 
 def test_a_check_of_audio_reads_the_output():

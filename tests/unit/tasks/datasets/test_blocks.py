@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gradebook.rubrics.model.outputs import SHARD_SCHEMA
-from gradebook.tasks.datasets.blocks import cut_blocks, read_units, shuffle
+from gradebook.tasks.datasets.sample import cut_blocks, read_units, shuffle
 
 UNITS = [f"case {number}" for number in range(50)]
 

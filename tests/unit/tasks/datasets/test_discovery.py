@@ -10,7 +10,7 @@ import pytest
 from gradebook.rubrics.model.errors import OutputsError
 from gradebook.rubrics.model.outputs import Output
 from gradebook.rubrics.model.steps import Step
-from gradebook.tasks.datasets.discovery import dataset_files, digest_files, read_rows
+from gradebook.tasks.datasets.discovery import dataset_files, digest_files, left_out_note, read_rows
 from gradebook.tasks.datasets.row_parser import RowFitter
 
 ROWS = [{"case_id": "c1", "model": "m", "output": "one"}, {"case_id": "c2", "model": "m", "output": "two"}]
@@ -273,6 +273,17 @@ def test_a_file_whose_name_looks_like_a_glob_is_that_file(tmp_path):
     assert dataset_files(str(path)) == (path,)
 
 
+def test_json_files_that_a_folder_leaves_out_are_named(tmp_path):
+    assert left_out_note(str(tmp_path)) is None
+    for name in ("a.jsonl", "b.json", "c.JSON", ".d.json"):
+        written(tmp_path / name, b"{}")
+    assert str(left_out_note(str(tmp_path))).startswith("b.json and 1 other file not read")
+    assert left_out_note(str(tmp_path / "a.jsonl")) is None
+    (tmp_path / "a.jsonl").unlink()
+    with pytest.raises(OutputsError, match=r"for its .json files, which may be settings, give the glob '.*/\*.json'"):
+        dataset_files(str(tmp_path))
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -436,3 +447,13 @@ def test_a_conversation_without_tools_and_one_with_own_steps_keep_them(tmp_path)
     plain, own = (content for _, content in read(written(tmp_path / "a.jsonl", json_lines(rows))))
     assert "steps" not in plain
     assert own["steps"] == [{"kind": "agent"}]
+
+
+def test_results_of_another_evaluator_are_told_from_rows_and_the_import_is_named(tmp_path):
+    path = tmp_path / "results.json"
+    path.write_text('{"results": {"results": [{"vars": {}, "response": {"output": "x"}}]}}')
+    with pytest.raises(OutputsError) as caught:
+        list(read_rows((path,), {}))
+    hint = str(caught.value).splitlines()[0]
+    assert "found results.results, as in files of promptfoo" in hint
+    assert f"gradebook rubric import {path} -o FOLDER reads them" in hint

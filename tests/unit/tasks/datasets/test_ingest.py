@@ -249,7 +249,22 @@ def test_a_shard_of_thousands_keeps_their_order_and_drops_late_repeats(tmp_path)
     ("rows", "notes"),
     [
         ([row(prompt="Hi"), row("c2", prompt="Hi")], []),
+        (
+            [row(prompt="How do I return it?", output="Within 30 days, by post."), row("c2", prompt="Hi")]
+            + [row(name, prompt="How do I return it?", output="Within 30 days, by post.") for name in ("c3", "c4")],
+            [
+                (
+                    "3 cases with the prompt and output of another id, such as c1 and c3: intervals count each as a "
+                    "case of its own; give them one `cluster`"
+                )
+            ],
+        ),
         ([row(), row("c2", output=" ")], ["1 of 2 outputs came out empty, and are scored as empty answers"]),
+        ([row(), row(output="no", sample_index=1), row(model="n")], []),
+        (
+            [row(), row(output="no", sample_index=0)],
+            ["1 case id with several outputs of one model and sample_index, such as c1: number them"],
+        ),
         (
             [row(prompt="Hi"), row("c2")],
             ["1 of 2 outputs came out without a prompt: a judge does not see what was asked"],

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gradebook.tasks.datasets.json_texts import KEPT_AS_TEXT, NULLED, Notes, load_json
+from gradebook.tasks.datasets.file_formats import KEPT_AS_TEXT, NULLED, Notes, load_json
 
 
 @pytest.mark.parametrize(

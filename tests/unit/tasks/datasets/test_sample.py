@@ -105,6 +105,7 @@ def test_cases_are_shared_out_by_stratum(size, case_counts, expected):
     [
         ("nope", 10, "no row with the column or metadata key 'nope'"),
         ("model", 10, "found model, one of gradebook's own columns .*, expected another column of the file"),
+        ("engine", 10, "found engine, which --map makes model, one of gradebook's own columns"),
         ("number", 10, "found more than 10 strata"),
         ("number", 30, "found 20 strata, expected at most 15, of 2 cases each"),
         ("side", 10, "expected one value a case"),
@@ -112,10 +113,17 @@ def test_cases_are_shared_out_by_stratum(size, case_counts, expected):
 )
 def test_strata_that_do_not_fit_are_refused_and_leave_nothing(tmp_path, column, size, message):
     rows = [
-        {"case_id": f"c{n % 40}", "model": f"m{n // 40}", "output": "x", "number": n % 20, "side": n // 40}
+        {"case_id": f"c{n % 40}", "engine": f"m{n // 40}", "output": "x", "number": n % 20, "side": n // 40}
         for n in range(80)
     ]
     (tmp_path / "o.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(InputError, match=message):
-        ingest_outputs("run", [tmp_path / "o.jsonl"], tmp_path / "run", sample=size, stratify=column)
+        ingest_outputs(
+            "run",
+            [tmp_path / "o.jsonl"],
+            tmp_path / "run",
+            column_map={"model": "engine"},
+            sample=size,
+            stratify=column,
+        )
     assert [file.name for file in (tmp_path / "run").glob("**/*") if "quarantine" not in file.name] == []

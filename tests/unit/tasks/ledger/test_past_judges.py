@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from gradebook.tasks.judging.settings.judge import JudgeSettings, Prices, ReplaySettings
-from gradebook.tasks.judging.settings.panels import CascadeSettings, Judge, PanelSettings, When
+from gradebook.tasks.judging.settings.judge import (
+    CascadeSettings,
+    Judge,
+    JudgeSettings,
+    PanelSettings,
+    ReplaySettings,
+    When,
+)
+from gradebook.tasks.judging.settings.model import Prices
 from gradebook.tasks.ledger.past_judges import PastJudge
 
 ALONE = {"replicates": 1, "replicate_share": 1.0, "swap_share": 0.0}

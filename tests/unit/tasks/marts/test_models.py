@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA
+from gradebook.tasks.comparing.run_comparison import RUN_COMPARISON_SCHEMA
 from gradebook.tasks.marts.checks import check_marts, checks_of
 from gradebook.tasks.marts.models import (
     LAYERS,
@@ -53,6 +53,10 @@ create table source_opinions (
 create table source_agreement (
     criterion_id varchar, kind varchar, judge varchar, rater varchar, n bigint, pair_count bigint, statistic varchar,
     value double, ci_low double, ci_high double, reason varchar
+);
+create table source_audited (
+    model varchar, checkpoint varchar, criterion_id varchar, n bigint, audited_count bigint, mean double,
+    corrected_mean double, ci_low double, ci_high double, reason varchar
 );
 create table source_run as
     select 'run' as run_id, null::double as pass_threshold, false as require_thresholds, 'null' as missing;

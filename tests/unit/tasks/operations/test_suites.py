@@ -83,9 +83,9 @@ def test_a_suite_may_spend_the_smaller_of_its_budget_and_the_rest(tmp_path):
     assert left == [2.0, 1.5, 2.0]
 
 
-def test_a_suite_s_default_baseline_is_latest(tmp_path):
+def test_a_suite_s_default_baseline_is_its_last_night_that_met_its_gates(tmp_path):
     file = read_suites(written(tmp_path, "suites: [{id: a, rubric: r, outputs: o}]"))
-    assert (file["a"].baseline, file["a"].max_bad_rate, file.lake) == ("latest", 0.01, None)
+    assert (file["a"].baseline, file["a"].max_bad_rate, file.lake) == ("latest_met", 0.01, None)
 
 
 def test_every_fault_is_reported_at_once_with_its_line(tmp_path):

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gradebook.rubrics.checks.audio.waves import tone, wave_file
+from gradebook.rubrics.checks.audio import tone, wave_file
 from gradebook.rubrics.model.methods import JudgeMethod
 from gradebook.rubrics.model.outputs import SHARD_SCHEMA
 from gradebook.rubrics.model.rubric import Rubric
@@ -17,9 +17,9 @@ from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.judging.session.session import open_session
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.methods.judge_shard import shard_questions
+from gradebook.tasks.methods.plan import plan_run
 from gradebook.tasks.planning.cases import read_cases
-from gradebook.tasks.planning.plan import plan_run
-from gradebook.tasks.scoring.shard_questions import shard_questions
 from gradebook.tasks.workspace.folder import RunFolder
 from tests.support.asked import PRICE, TONE
 from tests.support.media_samples import SOUND, SeeingJudge, chat, coded, image_part, parts_of, png, text_part
@@ -59,8 +59,7 @@ def plan(outputs, cases=CASES, folders=(), rubric=RUBRIC, **changes):
     folders = folders or (outputs,)
     ingested = Ingested((str(shard),), len(rows), len(rows), 0, 0, (), ("m",))
     planned = plan_run(lake, folder, rubric, settings, ingested, folders=folders)
-    packing = settings.packing
-    return planned, lambda: shard_questions(folder, rubric, str(shard), 0, settings.style, folders, packing=packing)
+    return planned, lambda: shard_questions(folder, rubric, str(shard), 0, settings.style, folders, settings=settings)
 
 
 def keys(outputs):
@@ -69,7 +68,7 @@ def keys(outputs):
 
 @pytest.fixture
 def bodies(outputs) -> list:
-    """What the judge was sent of all cases and both criteria."""
+    """Requests to the judge about all cases and both criteria."""
     with SeeingJudge() as judge:
         settings = JudgeSettings(model="m", base_url=judge.base_url)
         answers: list = []

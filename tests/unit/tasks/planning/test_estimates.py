@@ -1,7 +1,9 @@
 """Estimates: what past replies teach, and how often the range holds what comes."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 import duckdb
@@ -9,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
-from gradebook.tasks.judging.settings.judge import JudgeSettings, Prices
+from gradebook.rubrics.model.verdicts import JUDGMENT_SCHEMA
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.model import Prices
 from gradebook.tasks.planning.estimates import Completions, Estimate, History, Prompts, estimate_questions, read_history
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -36,7 +39,13 @@ def ledger() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def learn(ledger: duckdb.DuckDBPyConnection, *rows: dict[str, Any], missing: tuple[str, ...] = ()) -> History:
+def learn(
+    ledger: duckdb.DuckDBPyConnection,
+    *rows: dict[str, Any],
+    missing: tuple[str, ...] = (),
+    judge: JudgeSettings = JUDGE,
+    runs: Mapping[str, Any] = MappingProxyType({}),
+) -> History:
     """The history of a ledger with these replies; the later in the list, the later asked."""
     judgments = [
         EMPTY | {"judgment_id": str(n), "request_key": str(n), "output_id": str(n), "criterion_id": "tone"} | row
@@ -45,7 +54,11 @@ def learn(ledger: duckdb.DuckDBPyConnection, *rows: dict[str, Any], missing: tup
     for n, judgment in enumerate(judgments):
         judgment["asked_at"] = START + timedelta(seconds=n)
     ledger.register("judgments", pa.Table.from_pylist(judgments, JUDGMENT_SCHEMA).drop_columns(list(missing)))
-    return read_history(ledger, "m")
+    settings = [json.dumps({"judge": identity}) for identity in runs.values()]
+    ledger.register(
+        "runs", pa.table({"run_id": pa.array(runs, pa.string()), "settings": pa.array(settings, pa.string())})
+    )
+    return read_history(ledger, judge)
 
 
 def test_bytes_per_token_are_a_ratio_of_sums(ledger):
@@ -194,3 +207,27 @@ def test_a_criterion_without_a_past_has_the_range_of_one_reply():
 def test_a_model_that_reasons_is_expected_to_do_so_until_it_has_a_past(effort: str | None, tokens: int):
     judge = JudgeSettings(model="gpt-5-mini", reasoning_effort=effort)
     assert estimate_questions(History(), judge, "c", 10, 1000).completion_tokens == 10 * tokens
+
+
+@pytest.mark.parametrize(
+    ("effort", "mean"),
+    # At low 300 (200 reasoned), at high 2,100 (2,000), of a run that is not there 300; at another effort the three
+    # texts of 100 and the usual reasoning: 400, and none at `none`.
+    [("low", 300), ("high", 1_200), ("medium", 500), ("none", 100)],
+)
+def test_what_a_model_reasons_is_learned_by_effort(ledger, effort: str, mean: float):
+    judge = JudgeSettings(model="m", reasoning_effort=effort)
+    rows = [
+        {"run_id": "at-low", "completion_tokens": 300, "reasoning_tokens": 200},
+        {"run_id": "of-panel", "completion_tokens": 2_100, "reasoning_tokens": 2_000},
+        {"run_id": "of-panel", "completion_tokens": 300, "reasoning_tokens": 200, "judge": "n"},
+    ]
+    high = JudgeSettings(model="m", reasoning_effort="high").identity
+    runs = {
+        "at-low": JudgeSettings(model="m", reasoning_effort="low").identity,
+        "of-panel": {"kind": "panel", "members": [{"model": "n", "reasoning_effort": "low"}, high]},
+    }
+    if effort == "high":
+        rows.append({"run_id": "gone", "completion_tokens": 300, "reasoning_tokens": 200})
+    history = learn(ledger, *rows, judge=judge, runs=runs)
+    assert estimate_questions(history, judge, "tone", 10, 40_000).completion_tokens == 10 * mean

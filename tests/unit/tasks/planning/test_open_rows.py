@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.tasks.judging.settings.judge import Packing
 from gradebook.tasks.planning.shard_plan import asked_keys, open_keys
 from gradebook.tasks.planning.similarity import KEY, PlannedKeys, write_planned_keys
 from gradebook.tasks.workspace.folder import RunFolder
@@ -47,7 +48,7 @@ def planned(criterion_id: str, statuses: dict[str, str | None], replicate: int =
 
 def asked(packing: int, *tables: pa.Table) -> list[str]:
     plan = pa.concat_tables(tables)
-    return sorted(asked_keys(plan, pc.is_null(plan.column("status")), RUBRIC, packing))
+    return sorted(asked_keys(plan, pc.is_null(plan.column("status")), RUBRIC, Packing(packing)))
 
 
 HELD, OPEN = {"1": "scored"}, {"1": None}
@@ -85,7 +86,7 @@ def test_the_open_keys_of_a_judge_are_found_over_all_plan_files(tmp_path: Path):
     keys = np.array([b"of a vector"], KEY)
     planned_keys = PlannedKeys(np.ones(1, np.int64), keys, keys)
     write_planned_keys(folder.plan_file("like", 0), planned_keys)  # of the method similarity: other columns
-    assert [list(open_keys(folder, RUBRIC, 1, packing)) for packing in (1, 2)] == [
+    assert [list(open_keys(folder, RUBRIC, 1, Packing(packing))) for packing in (1, 2)] == [
         ["1b0", "2b0"],
         ["1a0", "1b0", "2a0", "2b0"],
     ]

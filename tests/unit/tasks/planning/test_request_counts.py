@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gradebook.tasks.planning.request_counts import COUNTED_SCHEMA, Asked, Tally, count_asked
+from gradebook.tasks.planning.estimates import COUNTED_SCHEMA, Asked, Tally, count_asked
 
 OPEN, HELD = None, "scored"
 

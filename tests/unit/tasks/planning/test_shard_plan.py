@@ -9,15 +9,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from gradebook.rubrics.model.rubric import Criterion
-from gradebook.tasks.judging.settings.judge import JudgeSettings
-from gradebook.tasks.judging.settings.panels import CascadeSettings, Judge, PanelSettings
+from gradebook.rubrics.prompts.prompt import View
+from gradebook.tasks.judging.settings.judge import CascadeSettings, Judge, JudgeSettings, PanelSettings
 from gradebook.tasks.planning import shard_plan
 from gradebook.tasks.planning.shard_plan import ShardCases, ShardPlanner
 from gradebook.tasks.ratings.run_ratings import MATCHED_SCHEMA
 from gradebook.tasks.workspace.folder import RunFolder
 
 LEVELS = [{"id": "bad", "score": 0}, {"id": "good", "score": 1}]
-CASES = ShardCases(["o1", "o2", "o3"], {"answer": ["1" * 32, "2" * 32, "3" * 32]}, {"answer": [10, 10, 10]})
+CASES = ShardCases(["o1", "o2", "o3"], {View(): ["1" * 32, "2" * 32, "3" * 32]}, {View(): [10, 10, 10]})
 RATED = {"rater": "a", "level_id": "good", "score": 1.0, "source": "f", "is_from_file": True, "line": 1}
 HELD = """
 create table held_judgments (

@@ -12,7 +12,7 @@ def row(step_index: int, **fields: Any) -> dict[str, Any]:
 
 def test_evidence_is_marked_in_the_step_that_has_it():
     found = step_cards([row(0, output="2 rooms, 7 and 9"), row(1, output="none")], [("Path", "7 and 9")])
-    marked = [[piece.text for piece in card.made if piece.criteria] for card in found.cards]
+    marked = [[piece.text for piece in card.output if piece.criteria] for card in found.cards]
     assert marked == [["7 and 9"], []]
 
 
@@ -28,5 +28,5 @@ def test_a_card_has_agent_time_tokens_and_cost_and_a_part_of_long_texts():
     ).cards[0]
     assert card.about == "x · 1.2 s · 1,500 tokens · $0.0100"
     assert "\u202e" not in card.title
-    assert sum(len(piece.text) for piece in card.given) == MOST_CARD_TEXT
-    assert sum(piece.left_out for piece in card.given) == 5_000 - MOST_CARD_TEXT
+    assert sum(len(piece.text) for piece in card.input) == MOST_CARD_TEXT
+    assert sum(piece.left_out for piece in card.input) == 5_000 - MOST_CARD_TEXT

@@ -17,6 +17,7 @@ from gradebook.rubrics.model.errors import (
 )
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.rewards.scorer import RubricScorer as Scorer
+from tests.support.loopback_decisions import LoopbackDecisions
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.media_samples import SOUND, SeeingJudge, coded, parts_of
 
@@ -69,16 +70,16 @@ def test_a_criterion_without_a_judge_is_unscored_with_a_reason_and_never_0():
     assert found.unscored == {"tone": "no_judge: the scorer has no judge"}
 
 
-def test_criteria_that_need_a_run_are_unscored_and_say_so():
+def test_criteria_that_lack_what_they_compare_with_are_unscored_and_say_so():
     plain = [{"id": name, "description": "?", "method": {"type": name}} for name in ("claims", "similarity")]
     plain += [{"id": "preference", "description": "?", "method": {"type": "preference", "against": "baseline"}}]
     others = [*plain, {"id": "ratings", "description": "?", "method": {"type": "ratings"}, "levels": LEVELS}]
     reasons = Scorer(rubric(*others)).score({"output": "two words", "reference": "r", "context": "c"}).unscored
     assert {name: reason.partition(":")[0] for name, reason in reasons.items()} == {
         "ratings": "needs_people",
-        "claims": "needs_a_run",
-        "preference": "needs_a_run",
-        "similarity": "needs_a_run",
+        "claims": "no_judge",
+        "preference": "no_judge",
+        "similarity": "too_few_cases",
     }
 
 
@@ -128,6 +129,22 @@ def test_a_judge_is_asked_once_for_equal_texts_with_the_keys_of_a_run(judge):
         first, second = scorer.score("a kind answer"), scorer.score("a kind answer")
     assert first.criteria["tone"].score in (0.0, 1.0)
     assert (first, len(judge.bodies)) == (second, 1)
+
+
+def test_a_field_of_an_output_in_json_is_all_that_is_scored(judge):
+    criteria = [
+        {**CHECKED[0], "method": CHECKED[0]["method"] | {"field": "reply"}},
+        {**TONE, "method": {"type": "judge", "field": "reply"}},
+        {"id": "like", "description": "Alike?", "method": {"type": "similarity", "field": "reply"}},
+    ]
+    row = {"case_id": "c", "model": "m", "reference": "kind words"}
+    rows = [row | {"output": '{"reply": "kind words", "draft": "unseen"}'}, row | {"output": '{"draft": "unseen"}'}]
+    with Scorer(Rubric.model_validate({"id": "reply", "version": "1.0.0", "criteria": criteria}), "m") as scorer:
+        whole, none = scorer.score_all(rows)
+    assert (whole.criteria["length"].score, whole.criteria["tone"].score is None) == (1.0, False)
+    assert all(each.reason.startswith("no_field: ") for each in none.criteria.values())
+    (body,) = judge.bodies
+    assert ("kind words" in str(body), "unseen" in str(body)) == (True, False)
 
 
 def test_a_batch_is_asked_together_and_stays_in_order(judge):
@@ -260,6 +277,16 @@ def test_a_cascade_asks_its_second_judge_where_the_first_is_unsure(judge, tmp_pa
         found = scorer.score("an answer")
     assert found.unscored == {}
     assert sorted(body["model"] for body in judge.bodies) == ["first", "then"]
+
+
+def test_a_decision_model_gets_one_request_a_completion(tmp_path):
+    path, criteria = tmp_path / "judge.yaml", [TONE | {"id": f"tone{n}"} for n in range(8)]
+    with LoopbackDecisions() as server:
+        path.write_text(f"model: m\nform: systemone\nbase_url: {server.base_url}/v1\n", encoding="utf-8")
+        with Scorer(rubric(*criteria), str(path)) as scorer:
+            found = scorer.score_all([f"answer {n}" for n in range(5)])
+    assert [each.unscored for each in found] == [{}] * 5
+    assert (server.request_count, server.question_count) == (5, 40)
 
 
 @pytest.mark.slow

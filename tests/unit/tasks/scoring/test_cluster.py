@@ -9,12 +9,11 @@ import pytest
 
 from gradebook.rubrics.model.errors import InputError, UnfinishedError
 from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.methods.method import ScoringSetup, ShardCache
 from gradebook.tasks.runs import runner as runners
 from gradebook.tasks.runs.run import code_version
 from gradebook.tasks.runs.runner import Runner, read_runner
-from gradebook.tasks.scoring.cluster import ShardWork, compute_work, keep_work, shard_work
-from gradebook.tasks.scoring.computed import LastShards, compute_verdicts
-from gradebook.tasks.scoring.setup import ScoringSetup
+from gradebook.tasks.scoring.shards import ShardWork, compute_verdicts, compute_work, record_work, shard_work
 from gradebook.tasks.system.files import temporary_path
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import Timing, read_timings
@@ -47,19 +46,19 @@ def test_a_worker_writes_the_bytes_that_a_thread_does(work, folder):
     timings = compute_work(pickle.loads(pickle.dumps(work)))
     for computation in work.computations:
         written = computation.target.read_bytes()
-        compute_verdicts(computation, LastShards())
+        compute_verdicts(computation, ShardCache())
         assert computation.target.read_bytes() == written
     assert [(timing.criterion_id, timing.row_count) for timing in timings] == [("json", 2), ("whole", 2)]
 
 
 def test_what_has_a_verdict_file_is_not_sent_again(work, folder):
-    compute_verdicts(work.computations[0], LastShards())
+    compute_verdicts(work.computations[0], ShardCache())
     left = shard_work(ScoringSetup(folder, {}), RUBRIC, work.computations[0].shard, 0)
     assert (work.criterion_ids, left.criterion_ids) == ({"json", "whole"}, {"whole"})
 
 
 def test_the_times_of_a_worker_are_the_run_s(work, folder):
-    keep_work(folder, 0, compute_work(work))
+    record_work(folder, 0, compute_work(work))
     rows = read_timings(folder).to_pylist()
     assert [(row["stage"], row["criterion_id"], row["row_count"]) for row in rows] == [
         ("score", "json", 2),
@@ -83,7 +82,7 @@ def test_a_worker_with_another_gradebook_writes_nothing(work, folder):
 
 def test_a_file_that_only_the_worker_sees_is_named(folder):
     with pytest.raises(UnfinishedError, match=r"verdicts/json/shard-00000\.parquet: found no such file"):
-        keep_work(folder, 0, (Timing("score", "json"),))
+        record_work(folder, 0, (Timing("score", "json"),))
 
 
 def test_processes_of_one_number_write_under_other_names(tmp_path, monkeypatch):

@@ -8,8 +8,8 @@ import pytest
 
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA, verdict_table
+from gradebook.tasks.methods.judge import score_preferred
 from gradebook.tasks.ratings.run_ratings import MATCHED_SCHEMA, prefers_people, rated_outputs
-from gradebook.tasks.scoring.human_preferred import score_preferred
 
 LEVELS = [{"id": "bad", "score": 0}, {"id": "good", "score": 1}]
 RATED = {"criterion_id": "tone", "rater": "a", "source": "f", "is_from_file": True, "line": 1}

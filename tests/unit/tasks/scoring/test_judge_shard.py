@@ -8,9 +8,8 @@ import pytest
 
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.judging.replies.recorded_judge import ReplaySession
-from gradebook.tasks.judging.settings.judge import ReplaySettings
-from gradebook.tasks.judging.settings.panels import CascadeSettings
-from gradebook.tasks.scoring.judge_shard import JudgedShards, SavedCosts
+from gradebook.tasks.judging.settings.judge import CascadeSettings, ReplaySettings
+from gradebook.tasks.methods.judge_shard import JudgedShards, SavedCosts
 from gradebook.tasks.system.files import write_parquet, write_text
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import Timing

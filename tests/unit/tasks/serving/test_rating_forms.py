@@ -6,8 +6,10 @@ from urllib.parse import urlencode
 import pytest
 
 from gradebook.rubrics.files.load import parse_rubric
+from gradebook.rubrics.model.levels import Level
+from gradebook.rubrics.model.rubric import Overall
 from gradebook.tasks.ratings.rating_store import Mark
-from gradebook.tasks.serving.rating_forms import WrongForm, group_rows, read_form
+from gradebook.tasks.serving.rating_forms import Row, WrongForm, group_rows, read_form
 
 RUBRIC = parse_rubric(
     """
@@ -36,6 +38,32 @@ def test_levels_and_scale_points_become_scores():
     # 4 of 1..5 is (4 - 1) / (5 - 1) = 0.75
     assert sent.marks(CRITERIA) == (Mark("tone", "good", 1.0, None), Mark("stars", "4", 0.75, "nice"))
     assert sent.missing(CRITERIA) == ()
+
+
+@pytest.mark.parametrize(
+    ("ids", "keys"),
+    [
+        ("12345", "123450"),
+        ("01234", "01234n"),  # a number is chosen by itself
+        ([*map(str, range(1, 11))], "123456789xn"),
+        (["bad", "fair", "good"], "1230"),
+        ([f"l{place}" for place in range(10)], [*"123456789", "", "0"]),
+    ],
+)
+def test_a_level_has_the_key_that_it_shows(ids, keys):
+    levels = tuple(Level(id=name, score=place / (len(ids) - 1)) for place, name in enumerate(ids))
+    assert Row("tone", "Tone", "?", False, levels, "", "", False).keys == tuple(keys)
+
+
+def test_notes_of_the_sheet_go_to_the_overall_row_if_that_is_rated():
+    optional = {**CRITERIA, "overall": Overall(scale={"min": 1, "max": 5}, required=False)}
+    rated = {"version": 0, "level__tone": "good", "level__stars": "4", "note__stars": "nice", "notes": "late"}
+    alone, both = (read_form(form(**rated, **more), optional) for more in ({}, {"level__overall": "3"}))
+    assert alone.missing(optional) == ()
+    assert [mark.notes for mark in alone.marks(optional)] == ["late", "nice", None]
+    assert [mark.notes for mark in both.marks(optional)] == [None, "nice", "late"]
+    last = group_rows({"overall": optional["overall"], **CRITERIA}, {})[-1].rows
+    assert [(row.criterion_id, row.is_optional) for row in last] == [("overall", True)]
 
 
 def test_what_does_not_apply_is_rated_and_has_no_score():

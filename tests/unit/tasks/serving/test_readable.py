@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gradebook.tasks.datasets.media import MediaFiles
-from gradebook.tasks.serving.readable import readable, readable_case, steps_shown
+from gradebook.tasks.serving.rating_page import cards_of_steps, readable, readable_case
 from tests.support.media_samples import SOUND, image_part, png
 
 TAG = re.compile(r"<[^>]*>?")
@@ -84,7 +84,12 @@ def test_images_and_sounds_are_embedded_and_nothing_is_fetched(tmp_path: Path):
 
 def test_steps_are_cards_without_what_tells_of_the_model():
     steps = [{"kind": "tool", "name": "search", "input": "<b>", "output": "2 rooms", "error": None}] * 60
-    found = steps_shown(json.dumps(steps))
+    found = cards_of_steps(json.dumps(steps))
     assert (found.step_count, len(found.cards), found.cards[20].left_out) == (60, 41, 20)
     assert found.cards[0].about == ""
-    assert steps_shown(None).cards == ()
+    assert cards_of_steps(None).cards == ()
+
+
+def test_fields_are_shown_ahead_of_the_output_that_has_them():
+    shown = readable_case(None, '{"reply": "**Hi**"}', None, MediaFiles(()), ["reply", "other"]).output
+    assert [(path, part.laid_out) for path, part in shown.fields] == [("reply", "<p><strong>Hi</strong></p>\n")]

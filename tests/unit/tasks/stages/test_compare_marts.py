@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from gradebook.tasks.stages.compare_marts import MartCheck, check_mart
+from gradebook.tasks.stages.rebuild import MartCheck, check_mart
 
 COLUMNS = ("model", "checkpoint", "mean", "sd")
 

@@ -6,7 +6,7 @@ import pytest
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Rubric
-from gradebook.tasks.published.stored_run import KeptRun
+from gradebook.tasks.published.stored_run import StoredRun
 from gradebook.tasks.stages.rescore import refuse_other_questions
 
 TONE: dict[str, Any] = {
@@ -22,7 +22,7 @@ def rubric_of(*criteria: dict[str, Any], version: str = "1.0.0", **keys: Any) ->
     return Rubric.model_validate({"id": "reply", "version": version, "criteria": list(criteria)} | keys)
 
 
-OLD = KeptRun({"run_id": "old"}, rubric_of(TONE, SHAPE))
+OLD = StoredRun({"run_id": "old"}, rubric_of(TONE, SHAPE))
 HELD = {"tone": 3, "shape": 3}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gradebook.rubrics.model.errors import InputError, LakeError
-from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.folder import RunFolder, report_url
 from gradebook.tasks.workspace.lock import claim_run, created_at, has_lost_identity
 
 NOW = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
@@ -16,6 +16,13 @@ def test_a_new_run_is_named_by_its_time(tmp_path):
     with claim_run(tmp_path, "print", None, NOW) as claim:
         assert claim.folder.run_id.startswith("20261120-023000-")
         assert created_at(claim.folder) == NOW
+
+
+@pytest.mark.parametrize("site", ["", "https://pages.example/evals/"])
+def test_a_report_s_address_is_on_the_site_or_a_file(tmp_path, monkeypatch, site):
+    monkeypatch.setenv("GRADEBOOK_SITE_URL", site)
+    expected = "https://pages.example/evals/runs/r.html" if site else f"file://{tmp_path}/r/report.html"
+    assert report_url(RunFolder(tmp_path / "r")) == expected
 
 
 def test_a_published_run_retains_spending_and_batches_but_no_working_files(tmp_path):

@@ -105,7 +105,7 @@ def test_an_uploaded_file_that_is_gone_is_written_anew(job: BatchJob, judge: Loo
 
 
 def test_killed_while_it_noted_the_end_adds_and_counts_nothing_twice(job: BatchJob, judge: LoopbackJudge):
-    judge.batches.faults = ["", "", "", "", "500"]  # the files stay where they are
+    judge.batches.faults = ["DELETE 500"]  # the files stay where they are
     ask_in_batches(job)
     cut_record(job, 3, '{"intent_id":"')
     ask_in_batches(job)
@@ -121,7 +121,7 @@ def test_replies_that_the_endpoint_has_deleted_count_at_their_worst(job: BatchJo
 
 
 def test_a_file_that_could_not_be_deleted_is_deleted_by_the_next_command(job: BatchJob, judge: LoopbackJudge):
-    judge.batches.faults = ["", "", "", "", "500"]
+    judge.batches.faults = ["DELETE 500"]
     ask_in_batches(job)
     assert has_open_batches(job.folder)
     ask_in_batches(job)

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from gradebook.rubrics.model.errors import EndpointUnavailable
-from gradebook.tasks.judging.batches.budget import BatchBudget
 from gradebook.tasks.judging.batches.files import Limits
 from gradebook.tasks.judging.batches.job import BatchJob
 from gradebook.tasks.judging.batches.run import ask_in_batches
 from gradebook.tasks.judging.batches.state import Intent
+from gradebook.tasks.judging.budget import BatchBudget
 from gradebook.tasks.judging.transport.http_client import MOST_BODY_BYTES
 from tests.support.batch_jobs import (
     A_SHARD,
@@ -192,9 +192,11 @@ def test_the_key_is_in_nothing_that_a_batch_leaves(job: BatchJob, judge: Loopbac
 
 
 # -------- what endpoints do to requests
-@pytest.mark.parametrize("fault", ["500", *nightly(["429", "drop"])])
-@pytest.mark.parametrize("place", range(7))  # upload, create, retrieve, content, delete twice, nothing
-def test_what_passes_is_asked_again(job: BatchJob, judge: LoopbackJudge, fault: str, place: int):
+@pytest.mark.parametrize(  # places: upload, create, retrieve, content, delete twice, nothing
+    ("place", "fault"),
+    [*((place, "500") for place in range(7)), *nightly((place, ("429", "drop")[place % 2]) for place in range(7))],
+)
+def test_what_passes_is_asked_again(job: BatchJob, judge: LoopbackJudge, place: int, fault: str):
     judge.batches.faults = [""] * place + [fault]
     ask_in_batches(job)
     assert journaled(job).num_rows == COUNT

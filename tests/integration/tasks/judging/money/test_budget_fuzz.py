@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.budget_fuzz import BillingEndpoint, fuzz_budget
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +15,7 @@ def endpoint() -> Iterator[BillingEndpoint]:
         yield serving
 
 
-@pytest.mark.parametrize("seed", [*range(8), *nightly(range(8, 40))])
+@pytest.mark.parametrize("seed", [*range(8), *matrix(range(8, 24))])
 def test_the_bill_stays_below_the_budget_and_is_what_the_books_say(
     endpoint: BillingEndpoint, seed: int, tmp_path: Path
 ):

@@ -12,14 +12,15 @@ import pyarrow as pa
 import pytest
 
 from gradebook.rubrics.model.errors import LakeError, UnfinishedError
-from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.rubrics.model.verdicts import JUDGMENT_SCHEMA
 from gradebook.tasks.judging.replies.journal import BrokenLine, Journal, read_journal, settled_journals
+from gradebook.tasks.judging.replies.judgment_row import TOKEN_COLUMNS
 
 ASKED_AT = datetime(2026, 11, 20, 12, 0, 0, 250_000, tzinfo=UTC)
 
 
 def make_judgment(**changes: Any) -> dict[str, Any]:
-    names = ("prompt_bytes", "prompt_tokens", "cached_tokens", "completion_tokens", "replicate", "attempts")
+    names = ("prompt_bytes", *TOKEN_COLUMNS, "replicate", "attempts")
     numbers = dict.fromkeys(names, 1)
     texts = dict.fromkeys(JUDGMENT_SCHEMA.names, "x")
     return texts | numbers | {"cost_usd": None, "distribution": None, "latency_ms": 1.5, "asked_at": ASKED_AT} | changes

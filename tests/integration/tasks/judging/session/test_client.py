@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from gradebook.tasks.judging.replies.question import Answer
 from gradebook.tasks.judging.session import client
 from gradebook.tasks.judging.session.session import open_session
 from gradebook.tasks.judging.settings.judge import JudgeSettings
-from gradebook.tasks.judging.transport import endpoint
+from gradebook.tasks.judging.transport import openai_chat
 from gradebook.tasks.system import progress
 from tests.support.asked import ask, journaled, make_question
 from tests.support.loopback_judge import LoopbackJudge
@@ -92,7 +93,7 @@ def test_the_name_of_the_token_limit_is_learned(
     judge: LoopbackJudge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
 ):
     judge.refused_parameters = (refused,)
-    monkeypatch.setattr(endpoint, "token_limit_name", lambda _: refused)  # as the address has it
+    monkeypatch.setattr(openai_chat, "token_limit_name", lambda _: refused)  # as the address has it
     answers = ask(judge, tmp_path, count=4, max_in_flight=1, max_attempts=1)
     assert [answer.status for answer in answers] == ["scored"] * 4
     assert (judge.request_count, [refused in body for body in judge.bodies]) == (5, [True] + [False] * 4)
@@ -175,6 +176,24 @@ def test_the_tier_that_the_reply_names_is_kept_and_priced(judge: LoopbackJudge, 
     assert judge.bodies[0]["service_tier"] == kept["service_tier"] == "flex"
     # half of a millionth of a dollar a token
     assert kept["cost_usd"] == pytest.approx((kept["prompt_tokens"] + kept["completion_tokens"]) * 0.5e-6)
+
+
+@pytest.mark.parametrize(
+    ("usage", "fault", "columns"),
+    [
+        ({"completion_tokens_details": {"reasoning_tokens": 7}}, "", (0, 7)),
+        ({"prompt_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 5}}, "", (5, 0)),
+        ({}, "thought beside", (0, None)),  # thought that nobody counted
+        ({"prompt_tokens": None}, "", (None, None)),
+    ],
+)
+def test_the_details_of_a_usage_are_columns(
+    judge: LoopbackJudge, tmp_path: Path, usage: dict[str, Any], fault: str, columns: Any
+):
+    judge.usage, judge.faults = usage, [fault]
+    ask(judge, tmp_path)
+    kept = journaled(tmp_path).to_pylist()[0]
+    assert (kept["written_tokens"], kept["reasoning_tokens"]) == columns
 
 
 def test_a_reply_of_ten_megabytes_is_no_level(judge: LoopbackJudge, tmp_path: Path):

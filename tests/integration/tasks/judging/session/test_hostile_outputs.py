@@ -10,9 +10,8 @@ import pytest
 
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.batched_criteria import packed_criterion_digest
-from gradebook.rubrics.prompts.labels import CODES, LETTERS, USUAL_CODE_COUNT
 from gradebook.rubrics.prompts.prompt import Case, case_digest, criterion_digest, request_key
-from gradebook.rubrics.prompts.untrusted_text import fold_text
+from gradebook.rubrics.prompts.prompt_text import CODES, LETTERS, USUAL_CODE_COUNT, fold_text
 from gradebook.tasks.judging.replies.batched_criteria import PackedAnswers, PackedQuestion
 from gradebook.tasks.judging.replies.question import Answer, Question
 from gradebook.tasks.judging.session.session import open_session

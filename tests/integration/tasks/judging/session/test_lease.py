@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.rubrics.model.verdicts import JUDGMENT_SCHEMA
 from gradebook.tasks.judging.replies.journal import Journal, settled_journals
 from gradebook.tasks.judging.session.lease import LOOK_EVERY_S, Leases
 
@@ -288,7 +288,7 @@ FORKING = """
 import os, sys, threading, time
 from pathlib import Path
 from gradebook.tasks.judging.replies.journal import Journal, is_journal_held
-from gradebook.tasks.judging.session.lease_store import LeaseStore
+from gradebook.tasks.judging.session.lease import LeaseStore
 
 folder = Path(sys.argv[1])
 store, journal, has_begun = LeaseStore(folder), Journal(folder, "parent"), threading.Event()

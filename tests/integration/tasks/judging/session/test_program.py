@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.model.digests import digest_of
 from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError
-from gradebook.rubrics.prompts.media_parts import Medium
+from gradebook.rubrics.model.json_values import digest_of
+from gradebook.rubrics.prompts.media import Medium
 from gradebook.tasks.judging.batches.files import write_request_files
-from gradebook.tasks.judging.money.budget import BudgetRecord, read_budget
-from gradebook.tasks.judging.money.prices import Price
+from gradebook.tasks.judging.budget import BudgetRecord, read_budget
+from gradebook.tasks.judging.prices import Price
 from gradebook.tasks.judging.replies.journal import read_journal, settled_journals
 from gradebook.tasks.judging.replies.question import Answer
 from gradebook.tasks.judging.session.session import JudgingSession, Money, open_session
@@ -149,7 +149,7 @@ def test_a_program_that_fails_ends_the_run_and_loses_nothing(tmp_path: Path, mon
 
 
 def test_a_program_that_writes_without_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("gradebook.tasks.judging.batches.program.LOG_BYTES", 2**22)
+    monkeypatch.setattr("gradebook.tasks.judging.session.program_asking.LOG_BYTES", 2**22)
     with (
         pytest.raises(EndpointUnavailable, match=r"found [\d,]+ bytes in .*log, expected at most 4,194,304"),
         session_of(tmp_path, monkeypatch, "endless") as session,

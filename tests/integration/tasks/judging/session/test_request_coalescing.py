@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.rubrics.model.verdicts import JUDGMENT_SCHEMA
 from gradebook.rubrics.prompts.batched_criteria import packed_criterion_digest
 from gradebook.rubrics.prompts.prompt import Case, case_digest, request_key
 from gradebook.tasks.judging.replies.batched_criteria import PackedAnswers, PackedQuestion

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from gradebook.tasks.judging.settings.judge import JudgeSettings
-from gradebook.tasks.judging.transport.endpoint import Endpoint, Failure, request_body
-from gradebook.tasks.judging.transport.rate_limiter import Limiter
+from gradebook.tasks.judging.transport.connection import Connection, Failure
+from gradebook.tasks.judging.transport.endpoint import request_body
+from gradebook.tasks.judging.transport.limits import Limiter
 from gradebook.tasks.judging.transport.retry_policy import wait_s
 from tests.support.asked import CANARY, ask, journaled, make_question
 from tests.support.loopback_judge import LoopbackJudge
@@ -22,11 +23,11 @@ def failure_of(judge: LoopbackJudge) -> Failure:
     settings, request = JudgeSettings(model="m", base_url=judge.base_url), make_question(0).request()
 
     async def send() -> Any:
-        endpoint = Endpoint(settings, settings, CANARY)
+        connection = Connection(settings, settings, CANARY)
         try:
-            return await endpoint.send(request_body(settings, request, 0, 100))
+            return await connection.send(request_body(settings, request, 0, 100))
         finally:
-            await endpoint.close()
+            await connection.close()
 
     failure = asyncio.run(send())
     assert isinstance(failure, Failure) and failure.is_rate_limit and failure.is_retried
@@ -89,7 +90,7 @@ class JumpingClock(datetime):
 def clock(monkeypatch: pytest.MonkeyPatch) -> type[JumpingClock]:
     JumpingClock.years = [1970, 2100, 2020]
     monkeypatch.setattr("gradebook.tasks.judging.session.client.datetime", JumpingClock)
-    monkeypatch.setattr("gradebook.tasks.judging.transport.endpoint.datetime", JumpingClock)
+    monkeypatch.setattr("gradebook.tasks.judging.transport.retry_policy.datetime", JumpingClock)
     return JumpingClock
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gradebook.tasks.judging.settings.judge import Address
+from gradebook.tasks.judging.settings.model import Address
 from gradebook.tasks.judging.transport.http_client import BoundedFileClient, BoundedSession
 from tests.support.asked import CANARY
 

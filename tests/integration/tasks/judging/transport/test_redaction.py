@@ -52,6 +52,13 @@ def test_a_million_backslashes_are_read_to_their_end(key: str, before: str):
     assert KeyMask(key).content(text.encode()) == text.encode()
 
 
+@pytest.mark.parametrize("key", ["0a1b2c3d", "00ab12cd"])
+@pytest.mark.parametrize("escape", ["\\u0000", "\\\\u0000"])
+def test_escaped_nuls_are_read_once_where_a_key_begins_with_0(key: str, escape: str):
+    nuls = escape * 150_000  # read anew from each escape, they would take minutes
+    assert KeyMask(key).content(f"{nuls}{key}".encode()) == f"{nuls}[key]".encode()
+
+
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16", "utf-32-le"])
 def test_a_key_in_a_body_of_wide_letters_is_struck_out(encoding: str):
     read = KeyMask(KEY).content(f"bad key {KEY}".encode(encoding)).decode("utf-8", "replace")

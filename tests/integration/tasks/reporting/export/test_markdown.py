@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from gradebook.rubrics.text.tables import table_of
+from gradebook.rubrics.text.wording import price_words
 from gradebook.tasks.published.requirements import Unmet
 from gradebook.tasks.published.run_tables import comparison_table
 from gradebook.tasks.published.summary import summarise
-from gradebook.tasks.reporting.export.comment import MOST_CHARACTERS, artifact_texts, run_comment
-from gradebook.tasks.reporting.export.markdown import command, escaped, table_text
-from gradebook.tasks.system.number_format import price_words
+from gradebook.tasks.reporting.comment import MOST_CHARACTERS, artifact_texts, run_comment
+from gradebook.tasks.reporting.rendering import command, escaped, table_text
 from tests.support.reported_runs import publish_run, source_of
 
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -133,8 +133,8 @@ def line_of(text, begin):
 
 
 def test_a_comment_begins_with_the_verdict_and_its_reasons(comment):
-    assert comment.startswith("**No model may ship: ")
-    assert "9 of 12 outputs fail" in comment.splitlines()[0]
+    assert comment.startswith("**small and large may not ship.**\n\nsmall: 6 of 12 outputs fail")
+    assert "large: 9 of 12 outputs fail" in comment.splitlines()[2]
     assert "#### Requirements not met\n\n- large: 9 of 12 outputs fail" in comment
 
 
@@ -153,8 +153,8 @@ def test_what_is_not_counted_has_a_heading_of_its_own(folder):
 
 def test_a_comment_has_the_scores_by_model(comment):
     # 3 of 12 and 6 of 12 say yes
-    assert line_of(comment, "| small | 0.5")[1] == "0.500"
-    assert line_of(comment, "| large | 0.2")[1] == "0.250"
+    assert line_of(comment, "| small | may not ship")[3] == "0.500"
+    assert line_of(comment, "| large | may not ship")[3] == "0.250"
 
 
 def test_a_comment_has_regressions_first_and_marks_them(comment):
@@ -216,7 +216,7 @@ def test_the_artifacts_are_the_scores_the_comparison_and_the_costs(folder):
     with opened(folder, "b") as source:
         found = {key: text for key, _, text in artifact_texts(source.summary)}
     assert list(found) == ["scores", "comparison", "costs"]
-    assert line_of(found["scores"], "| small | 0.5")[1] == "0.500"
+    assert line_of(found["scores"], "| small | may not ship")[3] == "0.500"
     assert line_of(found["comparison"], "| large | overall")[2] == "worse"
     assert line_of(found["costs"], "| publish |")[0] == "publish"
 

@@ -7,15 +7,15 @@ from urllib.parse import unquote
 
 import pytest
 
-from gradebook.rubrics.files.load import shipped_rubrics
+from gradebook.rubrics.files.load import parse_rubric, shipped_rubrics
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import Lake, find_lake
-from gradebook.tasks.lake.connections import connect_up_to_date
+from gradebook.tasks.lake.connections import commit, connect_up_to_date
 from gradebook.tasks.published.summary import summarise
-from gradebook.tasks.reporting.site.runs import trend_of
-from gradebook.tasks.reporting.site.site import Site, write_site
+from gradebook.tasks.reporting.site import Site, read_home, trend_of, write_site
 from tests.support.published_runs import publish
 from tests.support.samples import write_lines
+from tests.support.scored_lake import make_lake, write_scores
 
 RUBRIC = """
 id: words
@@ -71,9 +71,9 @@ def test_every_link_has_its_file(site):
 
 def test_the_newest_run_comes_first_with_its_verdict(site):
     rows = re.findall(
-        r'<tbody data-rubric="words" data-verdict="(\w+)">.*?href="runs/(\w+)\.html"', text_of(site.home), re.DOTALL
+        r'<tbody data-rubric="words" data-verdict="([\w ]+)">.*?href="runs/(\w+)\.html"', text_of(site.home), re.DOTALL
     )
-    assert rows == [("unmet", "c"), ("met", "b"), ("met", "a")]
+    assert rows == [("may not ship", "c"), ("may ship", "b"), ("may ship", "a")]
 
 
 def test_a_run_has_the_numbers_of_its_tables(site, lake):
@@ -110,6 +110,8 @@ def scored(run_id: str, mean: float | None, **more: Any) -> dict[str, Any]:
         "mean": mean,
         "stopped_at": None,
         "judge": "j",
+        "judge_epoch": None,
+        "cases": 1,
     }
     return row | {"ci_low": mean, "ci_high": mean, "rubric_version": "1.0.0"} | more
 
@@ -117,14 +119,44 @@ def scored(run_id: str, mean: float | None, **more: Any) -> dict[str, Any]:
 def test_the_sentence_on_a_trend_starts_at_the_first_comparable_score():
     rows = [scored("a", 0.1, judge="other"), scored("b", 0.5), scored("c", None), scored("d", 0.75)]
     assert (
-        trend_of(rows).reading
+        trend_of(rows).sentence
         == "0.750 in d, +0.250 since b; 3 scores in total. A new line begins with b: another judge."
     )
 
 
+def test_a_trend_joins_neither_other_cases_nor_another_epoch_of_the_judge():
+    rows = [scored("a", 0.1, cases=2), scored("b", 0.5), scored("c", 0.75)]
+    assert trend_of(rows).sentence.endswith("+0.250 since b; 3 scores in total. A new line begins with b: other cases.")
+    rows = [scored("a", 0.1, judge_epoch=1), scored("b", 0.5, judge_epoch=2)]
+    assert trend_of(rows).sentence == "0.500 in b; 2 scores in total. A new line begins with b: another judge."
+
+
+def test_a_change_on_the_site_is_of_the_same_cases_and_checkpoints_are_apart_from_nights(tmp_path):
+    lake = make_lake(tmp_path)
+    rubric = parse_rubric(RUBRIC.format(version="1.0.0", weight=1), "rubric.yaml")
+    runs: dict[str, tuple[tuple[str, ...], str | None]] = {"a": (("c0", "c1"), None), "b": (("c0", "c1"), None)}
+    runs |= {"more": (("c0", "c1", "c2"), None), "step": (("c0", "c1"), "100"), "night": (("c0", "c1", "c2"), None)}
+    runs["asked"] = (("c0", "c1", "c2"), None)  # the same ids with another prompt
+    for run_id, (cases, checkpoint) in runs.items():
+        row = {"checkpoint": checkpoint, "scores": {"short": 1.0, "polite": 0.0}}
+        write_scores(lake, run_id, rubric, [row | {"case_id": case} for case in cases])
+    asked = "update outputs set prompt = 'Be brief.' where output_id like 'asked/%'"
+    commit(lake, "prompts", lambda connection, _version: connection.execute(asked))
+    with connect_up_to_date(lake) as connection:
+        home = read_home(connection, lake)
+    changed = {line.run_id: line.models[0].changed for line in home.runs}
+    assert changed == {"a": None, "b": None, "more": "other cases", "step": "a checkpoint", "night": None} | {
+        "asked": "other cases"
+    }
+    assert sorted((trend.model, trend.sentence.split(";")[0]) for trend in home.trends) == [
+        ("m", "0.500 in asked"),
+        ("m, checkpoints", "0.500 in step"),
+    ]
+
+
 def test_a_run_without_a_score_has_no_change():
     found = trend_of([scored("a", 0.5), scored("b", 0.75), scored("c", None)])
-    assert found.reading == "– in c; 2 scores in total."
+    assert found.sentence == "– in c; 2 scores in total."
 
 
 def test_a_rubric_page_shows_levels_with_their_signs_and_the_reasons_for_weights(site):
@@ -170,7 +202,7 @@ def test_a_report_missing_in_the_lake_is_written_again(lake, tmp_path):
 
 
 def test_a_run_whose_report_can_not_be_drawn_does_not_stop_the_others(lake, tmp_path, monkeypatch):
-    from gradebook.tasks.reporting.site import site
+    from gradebook.tasks.reporting import site
 
     def refuse(lake: Lake, summary: Any, path: Path, **_: Any) -> None:
         raise ValueError(f"no {summary.run_id}")

@@ -3,7 +3,7 @@ import pytest
 from pydantic import ValidationError
 
 from gradebook.rubrics.check_kit.check import CheckVerdicts, read_settings
-from gradebook.rubrics.checks.answers.choice_letters import choice_finder
+from gradebook.rubrics.checks.answers.choices import choice_finder
 from gradebook.rubrics.checks.registry import find_check
 from tests.support.law_over import law_over
 from tests.support.nightly import nightly

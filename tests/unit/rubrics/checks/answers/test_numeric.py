@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gradebook.rubrics.check_kit.check import CheckVerdicts, read_settings
-from gradebook.rubrics.checks.answers.numerals import number_format
+from gradebook.rubrics.checks.answers.numeric import number_format
 from gradebook.rubrics.checks.registry import find_check
 from tests.support.law_over import law_over
 

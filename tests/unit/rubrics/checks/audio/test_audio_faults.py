@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gradebook.rubrics.check_kit.check import read_settings
-from gradebook.rubrics.checks.audio.fidelity import _runs
-from gradebook.rubrics.checks.audio.waves import tone, wave_file
+from gradebook.rubrics.checks.audio import _runs, tone, wave_file
 from gradebook.rubrics.checks.registry import find_check
 from tests.support.law_over import law_over
 

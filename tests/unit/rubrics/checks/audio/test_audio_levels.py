@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gradebook.rubrics.checks.audio.waves import tone, wave_file
-from gradebook.rubrics.checks.audio.weighting import k_filters
+from gradebook.rubrics.checks.audio import tone, wave_file
+from gradebook.rubrics.checks.audio_loudness import k_filters
 
 RATE = 48_000
 FULL = tone(5, 1, 997, RATE)

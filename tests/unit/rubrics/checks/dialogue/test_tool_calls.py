@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gradebook.rubrics.check_kit.check import read_settings
-from gradebook.rubrics.checks.dialogue.tool_calls import any_phrase
+from gradebook.rubrics.checks.dialogue import any_phrase
 from gradebook.rubrics.checks.registry import find_check
 from tests.support.law_over import law_over
 from tests.support.nightly import nightly

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gradebook.rubrics.check_kit.check import read_settings
-from gradebook.rubrics.checks.grounding.citation_marks import STYLES, cited_ids, position_of, split_at_marks
+from gradebook.rubrics.checks.grounding.citations import STYLES, cited_ids, position_of, split_at_marks
 from gradebook.rubrics.checks.registry import find_check
 from tests.support.law_over import law_over
 from tests.support.nightly import nightly

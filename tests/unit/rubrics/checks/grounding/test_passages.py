@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gradebook.rubrics.check_kit.check import read_settings
-from gradebook.rubrics.checks.grounding.number_forms import numbers_in, readings
+from gradebook.rubrics.checks.grounding.passages import meanings_of, numbers_in
 from gradebook.rubrics.checks.registry import find_check
 from tests.support.law_over import law_over
 from tests.support.nightly import nightly
@@ -137,7 +137,7 @@ def test_too_much_to_compare_is_not_judged():
 )
 def test_what_a_number_may_mean(written, meant):
     assert numbers_in(written) == [written]
-    assert readings(written).values == meant
+    assert meanings_of(written).values == meant
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from gradebook.rubrics.check_kit.check import read_settings
-from gradebook.rubrics.checks.modes import run_check
+from gradebook.rubrics.checks.grading import run_check
 from gradebook.rubrics.checks.registry import find_check
-from gradebook.rubrics.importers.metadata import given
+from gradebook.rubrics.model.json_values import drop_none
 
 FOLDERS = [path for path in Path(__file__).parents[6].glob("*/data/ifeval") if path.is_dir()]
 
@@ -25,7 +25,7 @@ def followed(mode, detector):
         shard = pa.table({"output": [responses[row["prompt"]]]})
         checks = [find_check(name) for name in row["instruction_id_list"]]
         others = [{"detector": detector} if "detector" in check.settings_model.model_fields else {} for check in checks]
-        kwargs = [given(each) | other for each, other in zip(row["kwargs"], others, strict=True)]
+        kwargs = [drop_none(each) | other for each, other in zip(row["kwargs"], others, strict=True)]
         chosen = [read_settings(check, each) for check, each in zip(checks, kwargs, strict=True)]
         yield [
             run_check(check, shard, chosen, mode).is_passed[0].as_py()

@@ -7,8 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from gradebook.rubrics.check_kit.check import read_settings
-from gradebook.rubrics.checks.ifeval import letters
-from gradebook.rubrics.checks.modes import run_check
+from gradebook.rubrics.checks.grading import run_check
+from gradebook.rubrics.checks.ifeval import keywords
 from gradebook.rubrics.checks.registry import find_check
 from tests.support.law_over import law_over
 
@@ -164,7 +164,7 @@ def test_the_language_of_a_response_is_told_or_not(language, output, is_passed):
 
 def test_langdetect_decides_short_outputs_as_ifeval_does(monkeypatch: pytest.MonkeyPatch):
     language = find_check("language:response_language")
-    monkeypatch.setattr(letters, "has_langdetect", lambda: False)
+    monkeypatch.setattr(keywords, "has_langdetect", lambda: False)
     with pytest.raises(ValidationError, match="found no package langdetect"):
         read_settings(language, {"language": "de", "detector": "langdetect"})
     monkeypatch.undo()

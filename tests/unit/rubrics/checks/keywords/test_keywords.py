@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gradebook.rubrics.check_kit.check import read_settings
-from gradebook.rubrics.check_kit.folding import fold_texts
+from gradebook.rubrics.check_kit.normalising import fold_texts
 from gradebook.rubrics.checks.registry import find_check
 from tests.support.checked import judge
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gradebook.rubrics.check_kit.check import read_settings
-from gradebook.rubrics.checks.keywords.patterns import first_matches
+from gradebook.rubrics.checks.keywords import first_matches
 from gradebook.rubrics.checks.registry import find_check
 from tests.support import checked
 

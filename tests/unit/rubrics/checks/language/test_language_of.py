@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.checks.language.language_of import find_language, find_languages
+from gradebook.rubrics.checks.language import find_language, find_languages
 
 TEXTS = {
     "en": "The sky is blue because the air scatters the light of the sun.",

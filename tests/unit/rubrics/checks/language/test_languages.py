@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gradebook.rubrics.check_kit.check import read_settings
-from gradebook.rubrics.checks.language import language_of
+from gradebook.rubrics.checks import language
 from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.checks.style.phrases import read_phrases
 
@@ -58,7 +58,7 @@ def test_an_unknown_code_offers_the_nearest(found, expected):
 
 
 def test_the_codes_are_those_that_the_model_knows():
-    known = {"no" if code == "nn" else code for code in language_of._model(()).codes}  # Norwegian, as one language
+    known = {"no" if code == "nn" else code for code in language._model(()).codes}  # Norwegian, as one language
     assert set(read_phrases("languages")) == known
 
 

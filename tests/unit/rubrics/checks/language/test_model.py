@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-from gradebook.rubrics.checks.language.language_of import read_model
+from gradebook.rubrics.checks.language import read_model
 
 TEXTS = [
     "The sky is blue because the air scatters the light of the sun.",

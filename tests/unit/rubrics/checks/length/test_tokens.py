@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from gradebook.rubrics.check_kit.check import CheckVerdicts, read_settings
-from gradebook.rubrics.checks.length import tokens
+from gradebook.rubrics.checks import length
 from gradebook.rubrics.checks.registry import find_check
 
 WORDS = {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "tea": 3, "cake": 4}
@@ -104,7 +104,7 @@ def test_a_file_that_is_no_tokenizer_is_refused(tmp_path, content):
 
 
 def test_a_package_that_is_not_there_is_named(tokenizer_path, monkeypatch):
-    monkeypatch.setattr(tokens, "find_spec", lambda _name: None)
+    monkeypatch.setattr(length, "find_spec", lambda _name: None)
     with pytest.raises(ValidationError, match=r"found no package tokenizers, expected it: pip install '\.\[tokens\]'"):
         judge(tokenizer_path, "tea", max=1)
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradebook.rubrics.checks.length.lengths import count_words
+from gradebook.rubrics.checks.length import count_words
 from tests.support.bounded import bounded_work
 
 SPACES = [chr(point) for point in range(0x3001) if chr(point).isspace()]

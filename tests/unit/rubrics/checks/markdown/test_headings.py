@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gradebook.rubrics.check_kit.check import read_settings
-from gradebook.rubrics.checks.markdown.headings import find_each
+from gradebook.rubrics.checks.markdown.elements import find_titles
 from gradebook.rubrics.checks.registry import find_check
 from tests.support.checked import has_count, judge
 
@@ -146,7 +146,7 @@ def test_titles_are_found_in_many_lines_as_in_few():
         [f"{before}{title}{after}" for title in titles for before in ("", "2. ", "x") for after in ("", "**")]
     )
     many = pa.concat_arrays([lines] * 60)
-    few, found = (find_each(texts, titles, "(?i)^(?:[0-9]+[.] )?", "[*]*$") for texts in (lines, many))
+    few, found = (find_titles(texts, titles, "(?i)^(?:[0-9]+[.] )?", "[*]*$") for texts in (lines, many))
     assert [(places[: len(alone)].tolist(), len(places)) for alone, places in zip(few, found, strict=True)] == [
         (alone.tolist(), 60 * len(alone)) for alone in few
     ]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gradebook.rubrics.check_kit.check import read_settings
-from gradebook.rubrics.checks.privacy.pii_kinds import IBAN_LENGTHS, KINDS, is_card, is_iban
+from gradebook.rubrics.checks.privacy import IBAN_LENGTHS, KINDS, is_card, is_iban
 from gradebook.rubrics.checks.registry import find_check
 from tests.support.law_over import law_over
 from tests.support.nightly import nightly

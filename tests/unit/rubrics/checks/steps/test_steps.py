@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.registry import find_check
-from gradebook.rubrics.checks.steps.laid_out import NO_STEPS
+from gradebook.rubrics.checks.steps import NO_STEPS
 from gradebook.rubrics.model.steps import Step, steps_array
 from tests.support.law_over import law_over
 

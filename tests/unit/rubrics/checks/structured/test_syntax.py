@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.registry import find_check
-from gradebook.rubrics.checks.structured.fences import judge_syntax
+from gradebook.rubrics.checks.syntax import judge_syntax
 from tests.support.law_over import law_over
 from tests.support.nightly import nightly
 

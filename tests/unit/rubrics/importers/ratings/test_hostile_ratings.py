@@ -9,8 +9,8 @@ import pytest
 from gradebook.rubrics.files.load import parse_rubric
 from gradebook.rubrics.importers.ratings.grading import Grader, scales_of_rubric
 from gradebook.rubrics.importers.ratings.registry import READERS, guess_format
-from gradebook.rubrics.importers.ratings.shapes import LeftOut, Misfit, Naming
-from gradebook.rubrics.model.rows import Row
+from gradebook.rubrics.importers.ratings.sheets import LeftOut, Misfit, Naming
+from gradebook.rubrics.model.json_values import Row
 from tests.support.law_over import law_over
 
 RUBRIC = """

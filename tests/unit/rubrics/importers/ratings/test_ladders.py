@@ -2,8 +2,8 @@
 
 import pytest
 
-from gradebook.rubrics.importers.ratings.ladders import Ladder, decide_meaning, missing_values, number_of
-from gradebook.rubrics.importers.ratings.shapes import Misfit
+from gradebook.rubrics.importers.ratings.grading import Ladder, decide_meaning, missing_values, number_of
+from gradebook.rubrics.importers.ratings.sheets import Misfit
 from gradebook.rubrics.model.levels import Level, Scale
 
 TONE = Ladder(
@@ -26,6 +26,13 @@ def grade(ladder, value, meaning="id", kind="value", missing=NONE):
 @pytest.mark.parametrize("text", ["good", "GOOD", " good ", "Very kind", "very kind"])
 def test_a_level_is_known_by_its_id_or_label_in_any_case(text):
     assert grade(TONE, text) == ("good", 1)
+
+
+def test_a_level_without_a_label_is_known_by_its_description():
+    options = (Level(id="l1", score=0, description="1 - Low"), Level(id="l2", score=1, label="hi", description="High"))
+    assert grade(Ladder("mood", options), "1 - low") == ("l1", 0)
+    with pytest.raises(Misfit):
+        grade(Ladder("mood", options), "High")
 
 
 @pytest.mark.parametrize("value", [4, 4.0, "4", "4.0", " 4 "])

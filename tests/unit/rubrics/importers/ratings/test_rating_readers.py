@@ -4,9 +4,18 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gradebook.rubrics.importers.ratings.columns import map_fault, moment
 from gradebook.rubrics.importers.ratings.registry import READERS, guess_format
-from gradebook.rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Sheet, Slip, Slot
+from gradebook.rubrics.importers.ratings.sheets import (
+    LeftOut,
+    Mark,
+    MarkedStep,
+    Misfit,
+    Naming,
+    Sheet,
+    Slot,
+    map_fault,
+    moment,
+)
 from gradebook.rubrics.importers.ratings.trajectory import StepScale
 from gradebook.rubrics.model.taxonomy import ranked_severities, score_steps
 
@@ -152,6 +161,43 @@ def test_the_criteria_of_a_potato_scheme_are_marks(holder):
     assert marks("potato", row) == {"tone": "4"}
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"labels": {"quality": {"tone": "4", "clarity": "3"}}, "spans": {}, "links": {}},
+        {"labels": {"tone": {"4": "4"}, "clarity": {"3": "true"}}, "spans": {}, "links": {}},
+        {"annotations": {"tone": {"4": "4"}, "clarity": {"3": "3"}}},
+    ],
+)
+def test_the_exporters_of_potato_are_read(row):
+    exported = {"instance_id": "c1", "user_id": "anna"} | row
+    assert guess_format(exported, NAMING) == "potato"
+    (sheet,) = read("potato", exported)
+    assert (sheet.slot, sheet.rater) == (Slot(name="c1"), "anna")
+    assert {mark.criterion: mark.value for mark in sheet.marks} == {"tone": "4", "clarity": "3"}
+
+
+def test_the_state_of_a_user_of_potato_is_a_sheet_of_each_output():
+    labels = {"c1": [[{"schema": "quality", "name": "tone"}, "4"]], "c2": [[{"schema": "tone", "name": "5"}, "5"]]}
+    state = {"user_id": "anna", "instance_id_ordering": ["c1", "c2"], "instance_id_to_label_to_value": labels}
+    assert guess_format(state, NAMING) == "potato"
+    found = [(sheet.slot.name, mark.criterion, mark.value) for sheet in read("potato", state) for mark in sheet.marks]
+    assert found == [("c1", "tone", "4"), ("c2", "tone", "5")]
+    with pytest.raises(Misfit, match="instance_id_to_label_to_value.c1: found "):
+        read("potato", state | {"instance_id_to_label_to_value": {"c1": [["tone", "4"]]}})
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"quality.tone": "4", "quality.clarity": "3"},
+        {"tone.4": "4", "tone.5": "", "clarity.3": "3"},
+    ],
+)
+def test_columns_of_a_scheme_and_a_label_are_marks(row):
+    assert marks("csv", {"instance_id": "c1", "user_id": "anna"} | row) == {"tone": "4", "clarity": "3"}
+
+
 def test_notes_of_a_potato_row_may_be_by_criterion():
     (sheet,) = read("potato", WHO | {"quality": {"tone": "4", "clarity": "3"}, "notes": {"tone": "kind"}})
     assert sheet.marks == (Mark("tone", "4", notes="kind", scheme="quality"), Mark("clarity", "3", scheme="quality"))
@@ -167,7 +213,7 @@ def test_criteria_of_one_name_in_two_schemes_are_two_marks():
 # -------- trajectories
 def test_the_errors_of_a_trajectory_are_one_mark():
     (sheet,) = read("potato", WHO | {"annotations": [{"step": 3, "error_type": "tool", "severity": "major"}]})
-    assert sheet.marks == (Mark("", (Slip("3", "tool", "major"),), "running_score"),)
+    assert sheet.marks == (Mark("", (MarkedStep("3", "tool", "major"),), "running_score"),)
     for penalties, score in (({"major": 5}, 0.95), ({"major": 5, "tool/major": 25, "tool/minor": 1}, 0.75)):
         assert score_steps(StepScale(penalties=penalties).marks(sheet.marks[0].value), penalties) == score
     assert ranked_severities({"minor": 1, "major": 5, "style/major": 0.5}) == ("major", "minor")
@@ -187,7 +233,7 @@ def test_errors_beside_a_rubric_are_a_mark_too(form: str):
     errors = [{"step": 3, "error_type": "tool", "severity": "major"}]
     row = WHO | {"rubric": rubric, "annotations": errors, "notes": "odd"}
     (sheet,) = READERS[form](row, NAMING, left_out)
-    assert sheet.marks == (Mark("tone", 4), Mark("", (Slip("3", "tool", "major"),), "running_score", "odd"))
+    assert sheet.marks == (Mark("tone", 4), Mark("", (MarkedStep("3", "tool", "major"),), "running_score", "odd"))
     assert left_out.words() == ("rubric.mood",)
 
 
@@ -203,7 +249,7 @@ def test_schemes_beside_a_form_of_steps_are_named_wherever_they_are():
     for row in (WHO | schemes, WHO | {"label_annotations": schemes}):
         left_out = LeftOut()
         (sheet,) = READERS["potato"](row, NAMING, left_out)
-        assert sheet.marks == (Mark("", (Slip("3", label="right"),), "running_score"),)
+        assert sheet.marks == (Mark("", (MarkedStep("3", label="right"),), "running_score"),)
         assert left_out.words() == ("the scheme extra beside a rubric or a trajectory",)
 
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from gradebook.tasks.datasets.conversations import steps_of_messages
 from gradebook.tasks.datasets.discovery import dataset_files, read_rows
-from gradebook.tasks.datasets.row_parser import RowFitter
+from gradebook.tasks.datasets.row_parser import RowFitter, steps_of_messages
 from tests.support.agent_traces import otlp_attributes, otlp_file, otlp_span
 
 Messages = list[dict[str, Any]]

@@ -6,6 +6,7 @@ import json
 import math
 import random
 import zipfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,9 @@ from gradebook.tasks.datasets.discovery import dataset_files, read_rows
 from gradebook.tasks.datasets.file_formats import RawRow
 from gradebook.tasks.datasets.row_parser import RowFitter
 from gradebook.tasks.datasets.traces import otlp
-from gradebook.tasks.datasets.traces.grouping import Part, grouped
+from gradebook.tasks.datasets.traces.documents import Part, grouped
 from tests.support import agent_traces as made
-from tests.support.nightly import nightly
+from tests.support.nightly import matrix
 
 _Write = Callable[[Path], Path]
 
@@ -81,6 +82,8 @@ _FILES = {
     "mlflow": _document(made.mlflow),
     "atif": _document(made.atif, indent=1),
     "claude code": _lines(made.claude_code),
+    "codex": _lines(made.codex),
+    "swe agent": _document(made.swe_agent, "run.traj", indent=2),
     "inspect json": _document(made.inspect_json),
     "inspect eval": _archive(None),
     "inspect eval zstd": _archive(_in_frames),
@@ -104,7 +107,7 @@ def test_one_run_is_the_same_row_from_every_format(name: str, tmp_path: Path) ->
     fitted = RowFitter({}).fit(content, "jsonl")
     assert not isinstance(fitted, str), fitted
     steps = [step for step in fitted.steps or () if step.kind in ("model", "tool")]
-    errors_as_results = {"otlp models only"}  # a result in a message does not say that it is an error
+    errors_as_results = {"otlp models only", "swe agent"}  # such results do not say that they are errors
     found = []
     for step in steps:
         output = None if step.error or (step.kind == "model" and not step.output) else step.output
@@ -119,8 +122,41 @@ def test_one_run_is_the_same_row_from_every_format(name: str, tmp_path: Path) ->
     assert [step.name for step in steps if step.kind == "tool"] == ["search", "book"]
     assert (fitted.output, fitted.model) == (made.ANSWER, made.MODEL)
     assert json.loads(fitted.metadata or "")["trace_id"] == "t1"
-    asked = made.ASKED[1:] if name == "claude code" else made.ASKED
+    asked = made.ASKED[1:] if name in ("claude code", "codex") else made.ASKED
     assert json.loads(fitted.prompt or "") == asked
+
+
+def test_totals_of_codex_and_swe_agent_are_counted_once(tmp_path: Path) -> None:
+    sessions = [*made.codex(), *made.codex()]
+    sessions[len(made.codex())] = {"type": "session_meta", "payload": {"id": "t2"}}
+    first, second = (row.content["steps"] for row in _read(_lines(lambda: sessions)(tmp_path)))
+    assert [step.get("tokens") for step in first] == [100, None, 100, None, 100]
+    assert [step.get("latency_ms") for step in first] == [None, 500, None, 500, None]
+    assert len(second) == len(first)
+    whole = _only(_FILES["swe agent"](tmp_path))
+    assert (whole["case_id"], [step.get("tokens") for step in whole["steps"]][-1]) == ("t1", 300)
+
+
+def test_runs_of_one_case_are_numbered_over_all_files(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        _lines(made.codex)(tmp_path).rename(tmp_path / f"{name}.jsonl")
+    notes: Counter[str] = Counter()
+    rows = list(read_rows(dataset_files(str(tmp_path)), {}, notes=notes))
+    assert [row.content.get("sample_index") for row in rows] == [None, 1]  # type: ignore[union-attr]
+    assert notes == {"read as traces of codex, found by type and payload (--from)": 2}
+
+
+def test_a_file_that_may_be_of_two_formats_is_refused_with_both(tmp_path: Path) -> None:
+    both = {**made.atif(), "observations": []}
+    with pytest.raises(OutputsError, match=r"atif \(schema_version\), langfuse \(observations\), expected one"):
+        _read(_document(lambda: both)(tmp_path))
+
+
+def test_the_one_tool_of_mini_swe_agent_is_bash(tmp_path: Path) -> None:
+    content = _only(_document(made.mini_swe_agent, "run.traj.json")(tmp_path))
+    calls = [(step["name"], step["input"], step["output"]) for step in content["steps"] if step["kind"] == "tool"]
+    assert calls == [("bash", "ls", "a.py"), ("bash", "cat a.py", "x = 1")]
+    assert (content["output"], content["model"], content["prompt"]) == ("diff --git", made.MODEL, made.ASKED)
 
 
 def _compact(given: str | None) -> str | None:
@@ -442,7 +478,7 @@ _HOSTILE = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place_count", [5, *nightly([60])])
+@pytest.mark.parametrize("place_count", [5, *matrix([60])])
 @pytest.mark.parametrize("name", [name for name in _FILES if not name.startswith("inspect eval")])
 def test_a_trace_with_any_value_in_any_place_is_read_or_named(name: str, place_count: int, tmp_path: Path) -> None:
     """Places of the file get hostile values in turn: no error but ours, no row that is neither read nor named."""

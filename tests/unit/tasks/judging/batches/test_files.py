@@ -10,7 +10,7 @@ import pytest
 
 from gradebook.rubrics.model.errors import EndpointUnavailable
 from gradebook.tasks.judging.batches.files import index_replies
-from gradebook.tasks.judging.batches.program import run_program
+from gradebook.tasks.judging.session.program_asking import run_program
 
 DEEP = "[" * 500 + "]" * 500  # levels that are read, and are too many to be written
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gradebook.rubrics.model.errors import BudgetReached, LakeError, UnfinishedError
-from gradebook.tasks.judging.money.budget import Budget, read_budget
+from gradebook.tasks.judging.budget import Budget, read_budget
 
 
 async def spend(budget: Budget, worst_usd: float, cost_usd: float | None) -> float:

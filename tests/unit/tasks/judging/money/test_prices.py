@@ -1,5 +1,7 @@
 """Prices: known, one's own, or unknown, which is not free."""
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from gradebook.rubrics.prompts.media import read_media
 from gradebook.rubrics.prompts.media_kinds import MOST_IMAGE_TOKENS
 from gradebook.rubrics.prompts.prompt import Case, render_messages
-from gradebook.tasks.judging.money.prices import (
+from gradebook.tasks.judging.prices import (
     MEDIA_BYTES_PER_TOKEN,
     MESSAGE_OVERHEAD_TOKENS,
     Price,
@@ -17,10 +19,14 @@ from gradebook.tasks.judging.money.prices import (
     least_prompt_tokens,
     least_tokens,
     most_tokens,
+    nearest_model,
+    price_list,
     prompt_bytes,
     worst_cost_usd,
 )
-from gradebook.tasks.judging.settings.judge import JudgeSettings, Prices
+from gradebook.tasks.judging.settings.files import validate_settings
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.model import Prices
 from tests.support.asked import TONE
 from tests.support.media_samples import SOUND, chat, coded, image_part, png
 
@@ -36,9 +42,49 @@ def test_the_list_price_of_a_known_model_is_found():
     assert price.input_usd > price.cached_usd > 0
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("gpt4o-mini", "gpt-4o-mini"),
+        ("claude-sonet-4-5", "claude-sonnet-4-5"),
+        ("gpt-4o-mini", None),  # has a price
+        ("our-own-judge", None),
+    ],
+)
+def test_a_model_named_almost_right_is_recognised(typed, meant):
+    assert nearest_model(JudgeSettings(model=typed)) == meant
+
+
 def test_a_gateway_sells_a_makers_own_model_at_its_list_price():
     settings = JudgeSettings(model="gpt-4o-mini", base_url="http://gateway.internal/v1")
     assert find_price(settings) == find_price(JudgeSettings(model="gpt-4o-mini"))
+
+
+PLACES = {"AWS_REGION": "us-east-1", "GOOGLE_CLOUD_LOCATION": "us-central1", "GOOGLE_CLOUD_PROJECT": "p", "HOME": "/"}
+
+
+@pytest.mark.parametrize(
+    ("judge", "input_usd", "cached_rate", "written_rate"),
+    [
+        ("claude-sonnet-5", 2.0, 0.1, 1.25),
+        ("bedrock/anthropic.claude-sonnet-5", 2.2, 0.1, 1.25),
+        ("bedrock/openai.gpt-oss-120b", 0.15, 1, 1.25),  # no price of a cache: read in full, written at the most
+        ("grok-4", 3.0, 0.25, 1.25),
+        ("vertex/google/gemini-2.5-flash", 0.3, 0.1, 1.25),
+        ("together/meta-llama/Llama-3.3-70B-Instruct-Turbo", 0.88, 1, 1.25),
+    ],
+)
+def test_a_cache_costs_what_its_provider_lists(judge: str, input_usd: float, cached_rate: float, written_rate: float):
+    price = find_price(validate_settings(JudgeSettings, {"model": judge}, PLACES, source=judge))
+    assert price is not None
+    assert price.input_usd * 1e6 == pytest.approx(input_usd)
+    assert (price.cached_usd, price.written_usd) == pytest.approx(
+        (price.input_usd * cached_rate, price.input_usd * written_rate)
+    )
+
+
+def test_the_list_of_prices_has_a_day_that_is_past():
+    assert "2026-01-01" < price_list()["newest"] <= datetime.now(UTC).date().isoformat()
 
 
 def test_an_unknown_model_has_no_price():

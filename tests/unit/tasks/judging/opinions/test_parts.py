@@ -5,11 +5,9 @@ from typing import Any
 import pytest
 
 from gradebook.rubrics.model.levels import Level
-from gradebook.tasks.judging.opinions.lists import CLAIM_SCALE, read_claims
-from gradebook.tasks.judging.opinions.parts import PartVote, Scale, combine_parts, is_unsure
-from gradebook.tasks.judging.replies.list_question import ListAnswer
-from gradebook.tasks.judging.settings.judge import JudgeSettings
-from gradebook.tasks.judging.settings.panels import CascadeSettings, Opinion, PanelSettings, When
+from gradebook.tasks.judging.opinions.parts import CLAIM_SCALE, PartVote, Scale, combine_parts, is_unsure, read_claims
+from gradebook.tasks.judging.replies.list_questions import ListAnswer
+from gradebook.tasks.judging.settings.judge import CascadeSettings, JudgeSettings, Opinion, PanelSettings, When
 
 LEVELS = (Level(id="wrong", score=0), Level(id="partial", score=0.5), Level(id="right", score=1))
 STEPS: Scale = {level.id: level.score for level in LEVELS}
@@ -89,7 +87,7 @@ def test_the_second_judge_of_a_cascade_alone_counts_where_it_was_asked():
     ],
 )
 def test_the_second_judge_is_asked_where_the_first_is_unsure(when: When, votes: list[str], expected: bool):
-    assert is_unsure(CascadeSettings(ONE, OTHER, when), CLAIM_SCALE, [votes_of(each) for each in votes]) is expected
+    assert is_unsure(when, CLAIM_SCALE, [votes_of(each) for each in votes]) is expected
 
 
 def test_an_abstention_in_a_reply_is_a_vote_without_a_level():

@@ -32,11 +32,24 @@ def counted(completion: int, total: int | None = None, reasoning: int | None = N
         (counted(2_040, 2_140, 2_000) | {"completion_tokens_details": 5}, 2_040),
         (counted(40, 139), None),  # a total below its parts
         ({"prompt_tokens": 100}, None),
+        ({"input_tokens": 100, "output_tokens": 40}, None),  # another form's counts are unknown here
     ],
 )
 def test_the_largest_count_of_a_replys_tokens_is_billed(usage: dict[str, Any], tokens: int | None):
     reply = read(usage)
     assert (reply.usage and reply.usage.completion_tokens) == tokens
+
+
+@law_over(
+    ("calls", "text"),
+    [
+        ([{"function": {"name": "judgment", "arguments": "{}"}}], "{}"),
+        ([{"function": {"arguments": "{}"}}, {"function": {"arguments": "{}"}}], None),  # which of two is not told
+        ([{"function": {"arguments": 5}}], None),
+    ],
+)
+def test_the_only_tool_call_of_a_message_without_a_text_is_its_reply(calls: list[Any], text: str | None):
+    assert read(message={"content": None, "tool_calls": calls}).text == text
 
 
 @pytest.mark.parametrize(

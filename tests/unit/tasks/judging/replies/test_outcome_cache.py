@@ -2,8 +2,8 @@
 
 import pytest
 
-from gradebook.tasks.judging.replies.outcome_cache import MOST_UNWRITTEN, OutcomeCache
 from gradebook.tasks.judging.replies.question import Outcome
+from gradebook.tasks.judging.session.request_coalescing import MOST_UNWRITTEN, OutcomeCache
 
 KEY = "0123456789abcdef" * 2
 SCORED = Outcome("scored", "good", '["a"]', "Because.", judgment_id="j", cost_usd=0.5, request_count=2, paid_by="run")

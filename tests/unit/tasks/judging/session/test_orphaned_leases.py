@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.rubrics.model.verdicts import JUDGMENT_SCHEMA
 from gradebook.tasks.judging.replies.journal import Journal, settled_journals
 from gradebook.tasks.judging.session import lease as lease_module
 from gradebook.tasks.judging.session.lease import Leases
@@ -18,7 +18,7 @@ SCORED = dict.fromkeys(JUDGMENT_SCHEMA.names) | {"status": "scored", "level_id":
 
 
 class Ledger(dict[str, Any]):
-    """What the ledger holds, and how often it was looked at. lock_count: so many looks find it locked."""
+    """Rows of the ledger, and the number of look-ups. lock_count: look-ups that find it locked."""
 
     look_count = lock_count = 0
 

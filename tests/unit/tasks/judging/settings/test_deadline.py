@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.judging.settings.deadline import read_deadline
+from gradebook.tasks.runs.request import read_deadline
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 

@@ -6,7 +6,8 @@ import pytest
 
 from gradebook.rubrics.model.errors import JudgeSettingsError
 from gradebook.tasks.judging.settings.files import read_judge
-from gradebook.tasks.judging.settings.judge import DEFAULT_BASE_URL, JudgeSettings, ReplaySettings
+from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
+from gradebook.tasks.judging.settings.model import DEFAULT_BASE_URL
 from gradebook.tasks.ledger.past_judges import PastJudge
 
 LOCAL = {"OPENAI_BASE_URL": "http://127.0.0.1:8000/v1/"}

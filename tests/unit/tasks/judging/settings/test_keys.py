@@ -4,8 +4,9 @@ import pytest
 
 from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError
 from gradebook.tasks.judging.settings.files import is_settings_file, read_endpoint, read_judge
-from gradebook.tasks.judging.settings.judge import Address, JudgeSettings
-from gradebook.tasks.judging.settings.keys import fresh_key, read_keys, refused_key_words
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.keys import fresh_key, read_keys, refused_key_sentence
+from gradebook.tasks.judging.settings.model import Address
 
 KEY = {"OPENAI_API_KEY": "sk-own", "AWS_SECRET_ACCESS_KEY": "wJalr"}
 ELSEWHERE = "http://127.0.0.1:28920/v1"
@@ -45,9 +46,9 @@ def test_any_other_pair_is_refused_with_the_entry_that_allows_it(settings, entry
 
 
 def test_a_file_without_a_key_says_so_where_its_server_wants_one():
-    words = refused_key_words(JudgeSettings(model="m", base_url=ELSEWHERE), KEY)
+    words = refused_key_sentence(JudgeSettings(model="m", base_url=ELSEWHERE), KEY)
     assert words.startswith("no key was sent") and 'GRADEBOOK_ALLOW_KEYS="VARIABLE@127.0.0.1:28920"' in words
-    assert refused_key_words(JudgeSettings(model="m"), KEY) == "it does not accept the key in OPENAI_API_KEY"
+    assert refused_key_sentence(JudgeSettings(model="m"), KEY) == "it does not accept the key in OPENAI_API_KEY"
 
 
 @pytest.mark.parametrize("name", ["gpt-4o-mini", "meta/llama-4", "general_answer"])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gradebook.rubrics.model.errors import LakeError
-from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.judge import CascadeSettings, JudgeSettings, PanelSettings
 from gradebook.tasks.judging.settings.learned import (
     FILE,
     learned_notes,
@@ -13,7 +13,6 @@ from gradebook.tasks.judging.settings.learned import (
     store_learned,
     with_learned,
 )
-from gradebook.tasks.judging.settings.panels import CascadeSettings, PanelSettings
 
 PLAIN = JudgeSettings(model="m")
 WRITTEN = JudgeSettings(model="m", temperature=0, reply_format="json_schema")

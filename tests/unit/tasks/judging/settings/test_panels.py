@@ -7,20 +7,14 @@ import pytest
 
 from gradebook.rubrics.model.errors import JudgeSettingsError
 from gradebook.tasks.judging.settings.files import read_judge
-from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
-from gradebook.tasks.judging.settings.panels import (
+from gradebook.tasks.judging.settings.judge import (
     ONLY,
     CascadeSettings,
+    JudgeSettings,
     Opinion,
     PanelSettings,
+    ReplaySettings,
     When,
-    asked_as,
-    drawn_rows,
-    has_several,
-    is_at_most,
-    member_names,
-    verdict_digest,
-    wanted_opinions,
 )
 
 CHEAP, DEAR = JudgeSettings(model="cheap"), JudgeSettings(model="dear")
@@ -33,7 +27,7 @@ def judge_of(**settings: object) -> JudgeSettings:
 
 def drawn_of(judge: JudgeSettings, opinion: Opinion) -> list[int]:
     """The outputs that get an opinion, by their number."""
-    return list(drawn_rows(judge, opinion, IDS, range(len(IDS))))
+    return list(judge.drawn_rows(opinion, IDS, range(len(IDS))))
 
 
 def read(folder: Path, text: str, **files: str):
@@ -88,26 +82,26 @@ def test_a_fault_names_the_file_what_was_found_and_what_is_expected(tmp_path, te
 
 def test_members_of_one_model_are_told_apart_by_name():
     panel = PanelSettings((CHEAP, CHEAP.model_copy(update={"temperature": 1.0})))
-    assert member_names(panel) == ("cheap", "cheap#2")
+    assert panel.member_names == ("cheap", "cheap#2")
 
 
 # -------- which opinions
 def test_a_plain_judge_has_one_opinion():
-    assert wanted_opinions(CHEAP) == (ONLY,)
-    assert not has_several(CHEAP)
+    assert CHEAP.votes() == (ONLY,)
+    assert not CHEAP.has_several_votes
 
 
 def test_replicates_and_a_swap_are_opinions_of_their_own():
-    assert wanted_opinions(judge_of(replicates=2, swap_share=0.1)) == (ONLY, Opinion(0, 1), Opinion(0, 0, True))
+    assert judge_of(replicates=2, swap_share=0.1).votes() == (ONLY, Opinion(0, 1), Opinion(0, 0, True))
 
 
 def test_the_first_judge_of_a_cascade_is_not_asked_of_the_criteria_listed():
     cascade = CascadeSettings(CHEAP, DEAR, When(criteria=("tone",)))
-    assert wanted_opinions(cascade, "tone") == (Opinion(1),)
-    assert wanted_opinions(cascade, "facts") == (ONLY, Opinion(1))
-    votes = [(opinion, wanted_opinions(cascade, name)) for name in ("tone", "facts") for opinion in (ONLY, Opinion(1))]
-    assert [is_at_most(cascade, *vote) for vote in votes] == [False, False, False, True]
-    assert not is_at_most(PanelSettings((CHEAP, DEAR)), *votes[-1])
+    assert cascade.votes("tone") == (Opinion(1),)
+    assert cascade.votes("facts") == (ONLY, Opinion(1))
+    votes = [(opinion, cascade.votes(name)) for name in ("tone", "facts") for opinion in (ONLY, Opinion(1))]
+    assert [cascade.is_conditional(*vote) for vote in votes] == [False, False, False, True]
+    assert not PanelSettings((CHEAP, DEAR)).is_conditional(*votes[-1])
 
 
 @pytest.mark.parametrize(
@@ -132,7 +126,7 @@ def test_the_first_opinion_is_wanted_of_every_output():
 
 def test_a_swapped_opinion_is_of_another_judge_by_its_digest():
     judge = judge_of(swap_share=1)
-    digests = {asked_as(judge, opinion).judge_digest for opinion in wanted_opinions(judge)}
+    digests = {judge.asked_as(opinion).judge_digest for opinion in judge.votes()}
     assert digests == {judge.judge_digest, judge_of(level_order="best_first").judge_digest}
 
 
@@ -140,11 +134,11 @@ def test_a_swapped_opinion_is_of_another_judge_by_its_digest():
 def test_replicates_share_the_ledger_with_a_single_opinion_and_make_another_run():
     judge = judge_of(replicates=3)
     assert judge.judge_digest == judge_of().judge_digest
-    assert verdict_digest(judge) != verdict_digest(judge_of())
+    assert judge.verdict_digest != judge_of().verdict_digest
 
 
 def test_a_plain_judge_makes_the_run_that_it_always_made():
-    assert verdict_digest(CHEAP) == CHEAP.judge_digest
+    assert CHEAP.verdict_digest == CHEAP.judge_digest
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,25 @@ def test_a_file_s_own_settings_come_before_the_provider_s(tmp_path: Path):
     assert (judge("gpt-4o-mini", {}).temperature, judge("deepseek-chat", {}).reply_format) == (0, "json_object")
 
 
+def test_claude_is_asked_in_its_own_form_unless_the_user_says_otherwise(tmp_path: Path):
+    found = judge("claude-sonnet-5", {})
+    assert (found.form, found.temperature, found.is_reasoning) == ("anthropic", None, True)
+    assert judge("claude-sonnet-4-5", {}).temperature == 0
+    gateway = own(tmp_path, '[providers.anthropic]\nbase_url = "http://127.0.0.1:9/v1"\nform = "openai"\n')
+    assert judge("claude-sonnet-5", gateway).form == "openai"
+    program = tmp_path / "program.yaml"
+    program.write_text("model: claude-sonnet-5\nbatch_command: judge {in} {out}\n")
+    assert judge(str(program), {}).form == "openai"  # the lines that a program reads
+    fallbacks = tmp_path / "fallbacks.yaml"
+    fallbacks.write_text(
+        "model: claude-sonnet-5\n"
+        "fallbacks: [{base_url: https://a.example}, {base_url: https://b.example, form: openai}]\n"
+    )
+    assert [address.form for address in judge(str(fallbacks), {}).addresses] == ["anthropic", "anthropic", "openai"]
+    with pytest.raises(JudgeSettingsError, match="form: .*openai: another form has no embeddings"):
+        read_embedder("claude-sonnet-5", {})
+
+
 def test_a_provider_of_the_user_pairs_its_key_and_comes_before_the_environment_s_address(tmp_path: Path):
     environ = own(
         tmp_path,

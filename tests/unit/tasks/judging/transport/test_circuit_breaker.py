@@ -7,14 +7,14 @@ from typing import Any, cast
 
 import pytest
 
-from gradebook.tasks.judging.transport.circuit_breaker import CircuitBreaker
+from gradebook.tasks.judging.transport.limits import CircuitBreaker
 from tests.support.virtual_time import VirtualLoop, run_virtually, virtual_now
 
 Ask = Callable[[], Coroutine[Any, Any, bool]]  # whether the endpoint answers
 
 
 def breaker_of(patience_s: float = 180.0, failure_count: int = 0) -> CircuitBreaker:
-    breaker = CircuitBreaker(patience_s, virtual_now)
+    breaker = CircuitBreaker(patience_s, 130, virtual_now)
     for _ in range(failure_count):
         breaker.note_failure()
     return breaker
@@ -92,7 +92,7 @@ def test_while_it_is_gone_one_at_a_time_asks_ever_more_rarely():
     assert len(asked_at) >= 8 + 63  # the probes, then all others
     gaps = [later - earlier for earlier, later in pairwise(asked_at) if earlier < 50]
     assert all(
-        low <= gap <= high for gap, low, high in zip(gaps, (1.6, 3.2, 6.4, 8, 8), (2.1, 4.1, 8.1, 11, 11), strict=False)
+        low <= gap <= high for gap, low, high in zip(gaps, (2, 4, 8, 10, 10), (2.1, 4.1, 8.1, 10.1, 10.1), strict=False)
     )
 
 

@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from gradebook.tasks.reporting.drawing.charts import Colour, draw
+from gradebook.tasks.reporting.charts import Colour, draw
 
 
 @pytest.mark.parametrize("unseen", ["\x00", "\x1b", "\x85", "\u2028", "\u202e", "\ufffe", "\n"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradebook.tasks.reporting.drawing.marking import judge_quotes, quotes_of, segments_of, visible
+from gradebook.tasks.reporting.rendering import Segment, judge_quotes, quotes_of, segments_of, visible
 
 
 def marked(text, *evidence, **settings):
@@ -86,3 +86,9 @@ def test_quotes_of_a_judge_and_words_of_a_check_are_searched_for():
 @pytest.mark.parametrize("evidence", ["[1, 2]", "[", "[" * 100_000, "plain"])
 def test_evidence_that_is_not_a_list_of_quotes_is_a_text(evidence):
     assert judge_quotes(evidence) is None
+
+
+def test_lines_of_a_diff_have_their_kind_and_no_other_text_has_lines():
+    diff = Segment("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n same").diff
+    assert [kind for kind, _ in diff] == ["place", "place", "place", "removed", "added", "same"]
+    assert Segment("- a list\n+ another").diff == ()

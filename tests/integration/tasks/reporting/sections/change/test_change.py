@@ -23,7 +23,8 @@ from gradebook.tasks.comparing.sentences import (
     unchanged_sentence,
 )
 from gradebook.tasks.published.summary import summarise
-from gradebook.tasks.reporting.drawing.templates import render
+from gradebook.tasks.reporting.rendering import render
+from gradebook.tasks.reporting.report_source import ReportSource, opened_source
 from gradebook.tasks.reporting.sections.change import (
     ALL,
     REST,
@@ -33,7 +34,6 @@ from gradebook.tasks.reporting.sections.change import (
     forest_of,
     read_change,
 )
-from gradebook.tasks.reporting.source.report_source import ReportSource, opened_source
 from tests.support.scored_lake import make_lake, write_scores
 
 LEVELS = [{"id": level, "score": score} for level, score in (("bad", 0), ("half", 0.5), ("good", 1))]
@@ -118,7 +118,7 @@ def test_a_picture_of_differences_shows_hostile_names_as_text():
 def test_the_sentence_on_differences_names_the_largest_fall_and_rise():
     figure = forest_of([compared(CRITERION, "tone", FELL), compared(CRITERION, "brief", ROSE)], 1)
     assert figure is not None
-    assert figure.reading.startswith("tone fell most, by 0.250 (95% interval -0.376 to -0.039) and brief rose most")
+    assert figure.sentence.startswith("tone fell most, by 0.250 (95% interval -0.376 to -0.039) and brief rose most")
     assert figure.table.flagged == {0}
 
 
@@ -149,14 +149,14 @@ def test_of_many_parts_the_small_ones_are_one_bar_and_the_sum_is_the_same():
     assert figure is not None
     assert "15 others" in str(figure.svg)
     assert figure.table.rows[-1] == (ALL, "+0.465", "+0.930")
-    assert figure.reading.endswith("With uniform weights the difference would be +0.930.")
+    assert figure.sentence.endswith("With uniform weights the difference would be +0.930.")
 
 
 def test_unknown_parts_with_uniform_weights_are_not_zero():
     figure = decomposition_of([compared(OVERALL, "", [0.25, 0.25])], [part_row(CRITERION, "a", 0.25)], 1)
     assert figure is not None
     assert figure.table.rows[-1] == (ALL, "+0.250", "–")
-    assert "The difference with uniform weights is unknown" in figure.reading
+    assert "The difference with uniform weights is unknown" in figure.sentence
 
 
 # -------- the section, for runs in a lake

@@ -15,10 +15,10 @@ from gradebook.tasks.datasets.media import MediaFiles
 from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.lake.rows import read_rows
 from gradebook.tasks.published.summary import RunSummary
-from gradebook.tasks.reporting.drawing.templates import render
+from gradebook.tasks.reporting.rendering import render
+from gradebook.tasks.reporting.report_source import opened_source
 from gradebook.tasks.reporting.sections import answers
 from gradebook.tasks.reporting.sections.examples import MOST_BYTES, read_examples
-from gradebook.tasks.reporting.source.report_source import opened_source
 from tests.support.media_samples import png
 from tests.support.scored_lake import make_lake, write_runs
 
@@ -280,7 +280,7 @@ def test_images_of_prompts_and_outputs_are_embedded_and_no_other_file_or_address
 
 def test_an_image_too_large_for_the_page_is_named(read, monkeypatch):
     monkeypatch.setattr(answers, "MOST_PAGE_CHARACTERS", 10)
-    room = answers.PicturesLeft()
+    room = answers.PictureBudget()
     with_image = MediaFiles(()).show(Case(None, f"data:image/png;base64,{base64.b64encode(png()).decode()}"))
     assert room.pictures(with_image, "output")[0].reason.endswith("(too large for this page)")
 
@@ -376,5 +376,5 @@ def test_a_page_has_only_as_many_examples_as_fit(lake, monkeypatch):
     with opened_source(lake, summary_of(lake, "gaps")) as source:
         contents = read_examples(source)
     assert 0 < len(contents.examples) < 10
-    assert contents.reading.endswith("more would make this page too large.")
+    assert contents.sentence.endswith("more would make this page too large.")
     assert MOST_BYTES < 3_000_000

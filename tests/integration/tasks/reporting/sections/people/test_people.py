@@ -5,8 +5,7 @@ import pytest
 
 from gradebook.rubrics.files.load import parse_rubric
 from gradebook.tasks.agreement.calibration import calibrate_run
-from gradebook.tasks.agreement.mart import agreement_table
-from gradebook.tasks.agreement.statements import add_statements_of_run
+from gradebook.tasks.agreement.mart import add_statements_of_run, agreement_table
 from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.page import write_report
@@ -117,13 +116,13 @@ def test_the_confusion_matrix_counts_each_pair_of_levels(contents):
         ("Kind", "Unkind"): "2",
         ("Kind", "Kind"): "7",
     }
-    assert found.reading.startswith("The same level in 9 of 12 pairs (75.0%); the judge gave the better level in 2, ")
-    assert found.reading.endswith("Most frequent difference: judge Kind, people Unkind (2 times).")
+    assert found.sentence.startswith("The same level in 9 of 12 pairs (75.0%); the judge gave the better level in 2, ")
+    assert found.sentence.endswith("Most frequent difference: judge Kind, people Unkind (2 times).")
 
 
 def test_the_judges_bias_is_the_difference_of_the_means(contents):
     # over the 12 pairs the judge's mean is 9/12, that of people 8/12
-    assert "+0.083 (" in figure(contents, "people-bias").reading
+    assert "+0.083 (" in figure(contents, "people-bias").sentence
 
 
 def test_overall_ratings_stand_beside_the_weighted_scores_of_the_same_outputs(lake, contents):
@@ -138,8 +137,8 @@ def test_overall_ratings_stand_beside_the_weighted_scores_of_the_same_outputs(la
 def test_agreement_among_people_is_compared_with_that_of_the_judge(contents):
     # ann and bob agree on two of four outputs
     found = figure(contents, "people-same-level")
-    assert "75.0% of 12 pairs; people with each other in 50.0%" in found.reading
-    assert "no better than chance on tone, as far as the ratings show (kappa 0.400, -1.000 to 0.83" in found.reading
+    assert "75.0% of 12 pairs; people with each other in 50.0%" in found.sentence
+    assert "no better than chance on tone, as far as the ratings show (kappa 0.400, -1.000 to 0.83" in found.sentence
     assert "judge with people: 75.0%" in str(found.svg)
 
 
@@ -179,11 +178,11 @@ def test_a_mean_that_its_note_calls_wrong_is_no_finding(lake):
 def test_a_judge_that_gives_more_of_a_penalty_than_people_is_too_strict(lake):
     with source_of(lake, "penalty") as source:
         found, findings = read_people(source), read_trust(source).findings
-    bias, levels = (figure(found, name).reading for name in ("people-bias", "people-levels-1"))
+    bias, levels = (figure(found, name).sentence for name in ("people-bias", "people-levels-1"))
     assert "mean is 0.600 above that of people: too strict beyond" in bias
     assert "On penalties a higher mean is stricter: tone." in bias
     assert "the judge gave the better level in 0, the worse level in 6." in levels
-    assert "the judge is too strict there." in found.means_figure.reading
+    assert "the judge is too strict there." in found.means_figure.sentence
     (people,) = (each.words for each in findings if each.topic == "People")
     assert people.endswith("Beyond chance the judge is stricter than people on tone (+0.600).")
 
@@ -196,15 +195,15 @@ def test_the_corrected_means_are_those_of_calibrate(lake, contents):
     assert shown[7] == f"{row.rated.value:.3f}"
     assert shown[9] == (f"{row.more_count:,} more" if row.more_count else "–")
     assert f"gives m 0.750; with people's ratings of 8 of 40 outputs it is {row.corrected.value:.3f}" in (
-        contents.means_figure.reading
+        contents.means_figure.sentence
     )
 
 
 # -------- judge noise
 def test_each_rate_of_judge_noise_has_a_sentence(contents):
-    assert "differ in 12.5% of the pairs on tone of m" in figure(contents, "people-flips").reading
-    assert "count as 1.50 independent ones" in figure(contents, "people-judges").reading
-    assert "25.0% of the variance" in figure(contents, "people-noise").reading
+    assert "differ in 12.5% of the pairs on tone of m" in figure(contents, "people-flips").sentence
+    assert "go together as those of 1.50 unrelated ones" in figure(contents, "people-judges").sentence
+    assert "25.0% of the variance" in figure(contents, "people-noise").sentence
     assert not any(each.id == "people-swaps" for each in contents.noise_figures)
 
 

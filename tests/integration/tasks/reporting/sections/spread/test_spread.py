@@ -8,7 +8,8 @@ import pytest
 
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.published.summary import summarise
-from gradebook.tasks.reporting.drawing.templates import render
+from gradebook.tasks.reporting.rendering import render
+from gradebook.tasks.reporting.report_source import ReportSource, opened_source
 from gradebook.tasks.reporting.sections.spread import (
     left_out_words,
     read_boxes,
@@ -17,7 +18,6 @@ from gradebook.tasks.reporting.sections.spread import (
     read_spread,
 )
 from gradebook.tasks.reporting.sections.thresholds import Thresholds, plot_of_curves, read_thresholds
-from gradebook.tasks.reporting.source.report_source import ReportSource, opened_source
 from tests.support.scored_lake import PAGE_MARTS, make_lake, write_runs
 
 HOSTILE = "</script><script>alert(1)</script>"
@@ -102,7 +102,7 @@ def test_the_sentence_on_boxes_names_the_widest_spread(sources: Mapping[str, Rep
     figure = read_boxes(sources["worked"])
     assert figure is not None
     # in y for A; its outputs in x: 0, 0.625, 0.75, 1, 1
-    assert figure.reading.startswith(
+    assert figure.sentence.startswith(
         "The spread is largest in y for A: the middle half of its outputs scores 0.375 to 1.000."
     )
 
@@ -123,7 +123,7 @@ def test_without_overall_scores_only_categories_are_drawn(sources: Mapping[str, 
     figure = read_boxes(sources["wide"])
     assert figure is not None
     # 48 boxes of 8 models are 6 categories
-    assert " The picture shows the 6 weakest of 7 categories. " in figure.reading
+    assert " The picture shows the 6 weakest of 7 categories. " in figure.sentence
 
 
 def test_the_weakest_category_and_criterion_come_first(sources: Mapping[str, ReportSource]):
@@ -131,13 +131,13 @@ def test_the_weakest_category_and_criterion_come_first(sources: Mapping[str, Rep
     # x: (3.375 + 1.5) / 7 = 0.696, b in it 4.5 / 7 and a 5 / 7; y: (2.5 + 1.5) / 6 = 0.667
     assert [category.name for category in categories] == ["y", "x"]
     assert list(dict.fromkeys(row[0] for row in categories[1].figure.table.rows)) == ["b", "a"]
-    assert categories[1].figure.reading.startswith("Furthest from its best score is b, worst for A: ")
+    assert categories[1].figure.sentence.startswith("Furthest from its best score is b, worst for A: ")
 
 
 def test_shares_are_of_all_outputs_including_unscored_ones(sources: Mapping[str, ReportSource]):
     weakest = read_levels(sources["worked"])[0].figure
     words = "0 to 0.2 20.0%, 0.4 to 0.6 20.0%, 0.8 to 1 40.0%, unscored 20.0%."
-    assert weakest.reading == f"c is worst for A: {words}"
+    assert weakest.sentence == f"c is worst for A: {words}"
     assert ("c", "A", "unscored", "20.0%", "1") in weakest.table.rows
 
 
@@ -151,9 +151,9 @@ def test_a_label_has_100_percent_only_if_exact(sources: Mapping[str, ReportSourc
 def test_on_a_penalty_the_highest_score_is_the_worst(sources: Mapping[str, ReportSource]):
     (figure,) = [each.figure for each in read_levels(sources["points"]) if each.name == HOSTILE]
     # d: 0, 1, 0, 1, 0.5 and, for B, 0, 1: both means are 0.5
-    assert figure.reading.startswith("d is worst for ")
+    assert figure.sentence.startswith("d is worst for ")
     (figure,) = [each.figure for each in read_levels(sources["points"]) if each.name == "x"]
-    assert figure.reading.startswith("Furthest from its best score is a, worst for B: ")
+    assert figure.sentence.startswith("Furthest from its best score is a, worst for B: ")
 
 
 def test_surplus_per_case_criteria_are_counted_and_not_shown(sources: Mapping[str, ReportSource]):
@@ -186,7 +186,7 @@ def test_counts_at_each_threshold_are_those_of_sql(run_id: str, sources: Mapping
 def test_a_baseline_of_the_same_rubric_is_drawn_dashed_and_counted(sources: Mapping[str, ReportSource]):
     found = thresholds_of(sources, "later")
     assert found.sentence == "100% of the outputs of A meet 0.700, 75% of those of A in worked."
-    assert "Dashed: the baseline worked." in found.figure.reading
+    assert "Dashed: the baseline worked." in found.figure.sentence
     assert 'stroke-dasharray="5,3"' in str(found.figure.svg)
 
 

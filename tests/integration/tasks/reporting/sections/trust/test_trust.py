@@ -2,8 +2,7 @@
 
 import pytest
 
-from gradebook.tasks.reporting.sections.trust import read_trust
-from gradebook.tasks.reporting.source.findings import Sign
+from gradebook.tasks.reporting.sections.trust import Sign, read_trust
 from tests.support.rated_lake import JUDGED, RATED, JudgedRun, publish_runs, ratings_of, source_of
 from tests.support.scored_lake import make_lake
 
@@ -129,7 +128,7 @@ def test_met_expectations_are_fine_and_unchecked_ones_are_worth_a_look(found):
 
 # -------- coverage
 def test_reasons_of_missing_scores_are_counted(found):
-    coverage = finding(found, "gappy", "Coverage")
+    coverage = finding(found, "gappy", "Verdicts")
     assert (coverage.sign, coverage.words) == (
         Sign.LOOK,
         "2 of 4 verdicts have a score (50.0%). The others: parse_error (2).",
@@ -138,12 +137,12 @@ def test_reasons_of_missing_scores_are_counted(found):
 
 
 def test_a_criterion_without_any_score_is_bad(found):
-    coverage = finding(found, "empty", "Coverage")
+    coverage = finding(found, "empty", "Verdicts")
     assert (coverage.sign, coverage.words.endswith("A model has no score on tone.")) == (Sign.BAD, True)
 
 
 def test_full_coverage_is_fine(found):
-    assert finding(found, "plain", "Coverage").words == "All 40 verdicts have a score."
+    assert finding(found, "plain", "Verdicts").words == "All 40 verdicts have a score."
 
 
 # -------- replies

@@ -9,15 +9,15 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.rubrics.model.verdicts import JUDGMENT_SCHEMA
+from gradebook.rubrics.text.wording import count_words, price_words, seconds_words
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.schema import make_tables, make_views
 from gradebook.tasks.planning.estimates import QUANTILE
 from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.reporting.report_source import ReportSource
 from gradebook.tasks.reporting.sections.cost import CostContents, Forecast, read_cost
-from gradebook.tasks.reporting.source.report_source import ReportSource
-from gradebook.tasks.system.number_format import count_words, price_words, seconds_words
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 Read = Callable[..., CostContents]
@@ -97,7 +97,7 @@ def test_billed_and_saved_cost_add_up_to_the_cost_without_the_ledger(read: Read)
     stages = [stage("score", "tone", replayed_count=3, saved_usd=0.06, request_count=2)]
     contents = read(stages, paid(2))
     assert (
-        contents.reading
+        contents.sentence
         == "2 judgments cost $0.0200; 3 more judgments came from the ledger, which saved $0.0600: 75.0% of $0.0800."
     )
     numbers = dict(contents.numbers)
@@ -110,11 +110,11 @@ def test_billed_and_saved_cost_add_up_to_the_cost_without_the_ledger(read: Read)
 
 def test_an_unknown_price_is_shown_as_unknown_not_as_0(read: Read):
     contents = read([stage("score", "tone", cost_usd=None)], [judgment(1, None), judgment(2, None)])
-    assert contents.reading.startswith("2 judgments were paid for, at an unknown price")
+    assert contents.sentence.startswith("2 judgments were paid for, at an unknown price")
     assert dict(contents.numbers)["Billed"] == dict(contents.numbers)["Without the ledger"] == "unknown"
     assert contents.notes == ("Price unknown for 2 judgments: tokens are counted.",)
     assert forecast(contents).sentences[1].endswith("the cost is unknown, because a price is unknown.")
-    assert contents.figures[0].reading.endswith("shown in place of dollars because no price is known.")
+    assert contents.figures[0].sentence.endswith("shown in place of dollars because no price is known.")
 
 
 def test_a_sum_with_an_unknown_price_is_a_lower_bound(read: Read):
@@ -126,11 +126,11 @@ def test_a_sum_with_an_unknown_price_is_a_lower_bound(read: Read):
 def test_without_a_judge_cpu_time_replaces_dollars(read: Read):
     contents = read([stage("ingest"), stage("score", "length", cpu_s=3.0)], [], judge=None)
     assert (
-        contents.reading
+        contents.sentence
         == "No judge was asked, so nothing was billed; the work over 10 outputs took 4.00 s of CPU time."
     )
     assert [figure.title for figure in contents.figures] == ["CPU time by criterion", "CPU time by stage"]
-    assert contents.figures[1].reading == "Most CPU time went to scoring: 3.00 s, 75.0% of 4.00 s."
+    assert contents.figures[1].sentence == "Most CPU time went to scoring: 3.00 s, 75.0% of 4.00 s."
     assert (contents.forecast, contents.command) == (None, None)
 
 
@@ -182,7 +182,7 @@ def test_the_most_expensive_criterion_is_named_and_its_bar_has_both_parts(read: 
     stages = [stage("score", "tone", replayed_count=1, saved_usd=0.01), stage("score", "depth")]
     figure = read(stages, [judgment(1), judgment(2, 0.06, criterion_id="depth")]).figures[0]
     assert (
-        figure.reading
+        figure.sentence
         == "The highest cost is that of depth: $0.0600, 75.0% of the $0.0800 that 2 criteria cost, billed and saved."
     )
     assert 'data-tip="tone: $0.0100 saved by the ledger"' in str(figure.svg)
@@ -192,7 +192,7 @@ def test_with_an_unknown_price_no_share_is_shown(read: Read):
     judgments = [judgment(0, 1.0), *(judgment(number, None, criterion_id="depth") for number in range(1, 6))]
     figure = read([stage("score", "tone"), stage("score", "depth", cost_usd=None)], judgments).figures[0]
     assert (
-        figure.reading
+        figure.sentence
         == "The highest known cost is that of tone: $1.00, of at least $1.00 that 2 criteria cost, billed and saved."
     )
     assert 'data-tip="depth: unknown billed"' in str(figure.svg)

@@ -10,19 +10,19 @@ import pytest
 
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.published.summary import RunSummary
-from gradebook.tasks.reporting.drawing.charts import Colour
-from gradebook.tasks.reporting.drawing.templates import render
+from gradebook.tasks.reporting.charts import Colour
+from gradebook.tasks.reporting.rendering import render
+from gradebook.tasks.reporting.report_source import Group, MeasuredCriterion, ReportSource, measured_criteria
 from gradebook.tasks.reporting.sections.criteria import (
     contributions_map,
-    criteria_reading,
+    criteria_sentence,
     means_map,
     radar_of,
     read_criteria,
     read_weak_spots,
+    tradeoff_of,
 )
 from gradebook.tasks.reporting.sections.scores import weights_of
-from gradebook.tasks.reporting.source.criteria_tree import MeasuredCriterion, measured_criteria
-from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 
 M, N = (Group(name, None, name, name, Colour("c1")) for name in ("m", "n & co"))
 TABLES = """
@@ -69,6 +69,20 @@ def in_rubric(criterion_id: str, category: str | None = None, *, is_gate: bool =
 
 def page_of(source: ReportSource) -> str:
     return render("parts/criteria.html.j2", contents=read_criteria(source))
+
+
+# -------- the trade-off
+def test_the_two_criteria_that_oppose_models_most_are_drawn_with_the_models_that_none_beats():
+    third = Group("z", None, "z", "z", Colour("c1"))
+    axes = [
+        criterion("tone", {"m": 0.9, "n & co": 0.5, "z": 0.4}),
+        criterion("truth", {"m": 0.3, "n & co": 0.8, "z": 0.2}),
+        criterion("form", {"m": 0.9, "n & co": 0.8, "z": 0.7}),
+    ]
+    figure = tradeoff_of(axes, [M, N, third])
+    assert figure is not None and "opposed on tone and truth" in figure.sentence
+    assert [row[-1] for row in figure.table.rows] == ["yes", "yes", "no"]  # z is worse than m on both
+    assert tradeoff_of(axes[::2], [M, third]) is None  # m is better on both
 
 
 # -------- the order
@@ -144,25 +158,25 @@ def test_criteria_that_are_left_out_are_counted():
 def test_the_sentence_names_the_strongest_the_weakest_and_the_most_different_criterion():
     criteria = [criterion("a", {"m": 0.9, "n & co": 0.7}), criterion("b", {"m": 0.1, "n & co": 0.5})]
     expected = "The best mean is a with 0.800, the worst b with 0.300, over 2 models."
-    assert criteria_reading(criteria, [M, N]) == f"{expected} The models differ most on b: n & co 0.500, m 0.100."
+    assert criteria_sentence(criteria, [M, N]) == f"{expected} The models differ most on b: n & co 0.500, m 0.100."
 
 
 def test_a_lower_mean_on_a_penalty_is_stronger():
     criteria = [criterion("a", {"m": 0.5}), criterion("p", {"m": 0.1}, -0.5)]
-    assert "The best mean is p with 0.100 (a penalty: lower is better), the worst a" in criteria_reading(criteria, [M])
+    assert "The best mean is p with 0.100 (a penalty: lower is better), the worst a" in criteria_sentence(criteria, [M])
 
 
 def test_equal_means_have_no_strongest():
     criteria = [criterion("a", {"m": 1.0}), criterion("b", {"m": 1.0})]
-    assert criteria_reading(criteria, [M]) == "Each criterion has a mean of 1.000."
-    assert criteria_reading([criterion("a", {"m": None})], [M]) == "No criterion has a score."
+    assert criteria_sentence(criteria, [M]) == "Each criterion has a mean of 1.000."
+    assert criteria_sentence([criterion("a", {"m": None})], [M]) == "No criterion has a score."
 
 
 def test_a_mean_of_some_criteria_is_not_stated_for_each():
     unscored = [criterion("a", {"m": 0.75}), criterion("b", {"m": None})]
-    assert criteria_reading(unscored, [M]) == "The only criterion with a score is a with 0.750."
+    assert criteria_sentence(unscored, [M]) == "The only criterion with a score is a with 0.750."
     penalty = [criterion("a", {"m": 0.75}), criterion("p", {"m": 0.25}, -0.5)]
-    assert "Each criterion" not in criteria_reading(penalty, [M])
+    assert "Each criterion" not in criteria_sentence(penalty, [M])
 
 
 def test_contributions_of_zero_have_a_sum():
@@ -181,7 +195,7 @@ def test_a_radar_has_one_polygon_per_model_and_inverts_penalties():
     figure = radar_of(criteria, [M], 1)
     assert not isinstance(figure, str)
     assert figure.table.rows == (("a", "1.000"), ("b", "0.500"), ("1 − p", "0.800"))
-    assert figure.reading == "The rim is a mean score of 1. Nearest to the centre is b with 0.500."
+    assert figure.sentence == "The rim is a mean score of 1. Nearest to the centre is b with 0.500."
 
 
 @pytest.mark.parametrize(
@@ -208,13 +222,13 @@ def test_the_sentence_on_weights_names_the_largest_the_gates_and_the_penalties()
         "a has the largest weight: 60.0%. 1 gate without a weight: an output fails if it fails g. "
         "An output that meets p loses points."
     )
-    assert figure.reading == sentences
+    assert figure.sentence == sentences
 
 
 def test_of_many_criteria_those_with_the_largest_weights_are_drawn():
     figure = weights_of([criterion(f"c{place}", {"m": 1.0}, 0.02 + place / 1e4) for place in range(30)])
     assert figure is not None
-    assert figure.reading.endswith("The table has 6 more, with smaller weights.")
+    assert figure.sentence.endswith("The table has 6 more, with smaller weights.")
     assert len(figure.table.rows) == 30
     assert re.search(r">c6<", str(figure.svg)) and not re.search(r">c5<", str(figure.svg))
 
@@ -233,10 +247,10 @@ def test_weak_spots_are_sorted_by_gain_and_link_to_their_examples():
     found = read_weak_spots(source)
     assert [each.cells[-1] for each in found.spots] == ["+0.030", "+0.010", "gate"]
     assert found.spots[0].examples == (("0123456789ab", "c7"),)
-    assert found.reading.startswith(
+    assert found.sentence.startswith(
         "m has a mean of 0.250 on a where topic is refunds, and 0.500 elsewhere; without the estimated difference"
     )
-    assert "90 combinations of a slice and a criterion were compared, and 3 found worse" in found.reading
+    assert "90 combinations of a slice and a criterion were compared, and 3 found worse" in found.sentence
 
 
 def test_slices_that_chance_explains_are_counted_and_not_shown():
@@ -245,7 +259,7 @@ def test_slices_that_chance_explains_are_counted_and_not_shown():
     source.connection.execute(f"insert into weak_spots values ({', '.join('?' * 17)})", row)
     found = read_weak_spots(source)
     assert found.spots == ()
-    assert found.reading.startswith("No slice does worse than the other outputs beyond chance. 150 combinations")
+    assert found.sentence.startswith("No slice does worse than the other outputs beyond chance. 150 combinations")
 
 
 def test_a_run_without_weak_spots_shows_none():

@@ -13,10 +13,9 @@ from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.schema import make_tables, make_views
 from gradebook.tasks.published.summary import RunSummary
-from gradebook.tasks.reporting.drawing.charts import Colour
-from gradebook.tasks.reporting.sections.history import HistoryContents, read_history
-from gradebook.tasks.reporting.source.dates import MOST_RUNS, Points, read_points
-from gradebook.tasks.reporting.source.report_source import Group, ReportSource
+from gradebook.tasks.reporting.charts import Colour
+from gradebook.tasks.reporting.report_source import Group, ReportSource
+from gradebook.tasks.reporting.sections.history import MOST_RUNS, HistoryContents, Points, read_history, read_points
 
 START = datetime(2026, 11, 1, 2, 30, tzinfo=UTC)
 Read = Callable[..., Any]
@@ -107,7 +106,7 @@ def group(row: Row, number: int) -> Group:
 
 
 def reading(contents: HistoryContents, figure: int = 0) -> str:
-    return contents.figures[figure].reading
+    return contents.figures[figure].sentence
 
 
 def joined(points: Points) -> list[bool]:

@@ -2,8 +2,8 @@
 
 import pytest
 
+from gradebook.rubrics.text.wording import share_words
 from gradebook.tasks.reporting.sections.thresholds import Grid, Meeting, counts_met, grid_of, meeting_words
-from gradebook.tasks.system.number_format import share_words
 
 
 def meeting(name: str, *counts: int, n: int = 4, is_baseline: bool = False) -> Meeting:

@@ -1,1 +1,0 @@
-"""Checks of audio: its format, duration, loudness and defects."""

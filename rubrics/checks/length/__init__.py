@@ -1,1 +1,0 @@
-"""Checks of length: words, characters, lines, tokens, sentences, paragraphs."""

@@ -1,1 +1,0 @@
-"""Checks for personal data and secrets. `phone_numbers` and `pii_kinds` serve other families too."""

@@ -1,1 +1,0 @@
-"""Checks of the steps of a trajectory: tools called, their order and arguments, repeats, and totals."""

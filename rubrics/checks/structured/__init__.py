@@ -1,1 +1,0 @@
-"""Checks of machine-readable text: JSON, XML, YAML, SQL, Python."""

@@ -1,0 +1,322 @@
+"""AutoRubric lists, YAML or JSON: a weight and a requirement each, and options for graded ones.
+
+The file is a list of criteria, or of sections (`name`, `criteria`), or a mapping with that list under `rubric` or
+`sections`. An option that excludes an output from the score (`na: true`) is not a level: here, a judge that cannot
+decide leaves the criterion unscored. Such options are stored under `metadata.autorubric`.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Annotated, Any, Literal, Self, cast
+
+from pydantic import AfterValidator, Field, model_validator
+
+from gradebook.rubrics.importers.case_rows import UNKNOWN_MODEL, are_met_levels, met_levels
+from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading, open_list_or_mapping, plain_yaml
+from gradebook.rubrics.importers.ids import LEVEL_ID, DistinctIds, identifier
+from gradebook.rubrics.importers.metadata import (
+    FIRST_VERSION,
+    FieldCounts,
+    as_metadata,
+    drop_empty,
+    imported_metadata,
+    mapping_or_empty,
+    note_lost,
+    note_method,
+    plain_number,
+)
+from gradebook.rubrics.importers.registry import Exported, Format, Imported
+from gradebook.rubrics.model.errors import ModelFault
+from gradebook.rubrics.model.json_values import Row
+from gradebook.rubrics.model.rubric import Criterion, Rubric, Weight, effective_weights
+from gradebook.rubrics.text.plain_words import Place, quote_value
+from gradebook.rubrics.text.wording import counted
+
+USUAL_WEIGHT = 10.0  # the format's default for a criterion without a weight
+LONGEST_CATEGORY = 64
+_RATER = "ground_truth"
+_LABELS = {"met": "MET", "not_met": "UNMET"}
+_NO_LABEL = ("CANNOT_ASSESS",)
+
+FullText = Annotated[str, Field(min_length=1)]
+
+
+class Option(OpenMapping):
+    """Option of a criterion."""
+
+    label: FullText
+    value: float | None = None
+    na: bool | None = None
+
+    @model_validator(mode="after")
+    def _has_a_score(self) -> Self:
+        if not self.na and (self.value is None or not 0 <= self.value <= 1):
+            actual = "nothing" if self.value is None else f"{self.value:g}"
+            raise ModelFault("invalid", f"found {actual}, expected a number from 0 to 1", "value")
+        return self
+
+
+def _are_levels(options: list[Option]) -> list[Option]:
+    scored = [option for option in options if not option.na]
+    if len(scored) < 2:
+        raise ValueError(f"found {len(scored)} with a value, expected none or at least two")
+    return options
+
+
+class Question(OpenMapping):
+    """Criterion of an AutoRubric file."""
+
+    requirement: FullText
+    weight: Weight | None = None
+    name: str | None = None
+    options: Annotated[list[Option], AfterValidator(_are_levels)] | None = None
+    scale_type: Literal["ordinal", "nominal"] | None = None
+
+
+class Item(OpenMapping):
+    """Item of a data set: a submission, and the labels that people gave it, one for each criterion."""
+
+    submission: Any
+    description: str | None = None
+    prompt: str | None = None
+    ground_truth: list[str | None] | None = None
+    reasons: Annotated[list[str | None] | None, Field(validation_alias="ground_truth_reasons")] = None
+
+
+class Section(OpenMapping):
+    """Named section of the list."""
+
+    name: str | None = None
+    criteria: list[Any]
+
+
+def read_autorubric(text: str, path: str) -> Imported:
+    """Import the rubric of one AutoRubric file, and the items of a data set; its id is the file's name."""
+    reading = open_list_or_mapping(text, path)
+    listed, file_keys, place = _the_list(reading)
+    stored = FieldCounts()
+    sections: dict[str, Row] = {}
+    ids = DistinctIds()
+    criteria: list[Row] = []
+    for here, section, entry in _entries(listed, place, sections, reading):
+        question = reading.fit(Question, entry, here)
+        if question:
+            criteria.append(_criterion(question, section, ids, stored))
+    prompt = (
+        file_keys.pop("prompt", None) if "items" in file_keys and isinstance(file_keys.get("prompt"), str) else None
+    )
+    items = file_keys.pop("items", None)
+    described = {name: stored.note_all("sections.", left) for name, left in sections.items() if left}
+    rubric: Row = {
+        "id": identifier(PurePath(path).stem, "rubric"),
+        "version": FIRST_VERSION,
+        "criteria": criteria,
+        **as_metadata("autorubric", drop_empty({"file": stored.note_all("", file_keys), "sections": described})),
+    }
+    imported = reading.finish(rubric, stored)
+    if items is None:
+        return imported
+    if not isinstance(items, list):
+        reading.stop(("items",), f"found {quote_value(items)}, expected a list")
+    cases, ratings = _import_items(items, prompt, criteria, reading, stored)
+    return replace(imported, cases=cases, ratings=ratings, kept=stored.words())
+
+
+def _import_items(
+    items: list[Any], prompt: str | None, criteria: list[Row], reading: Reading, stored: FieldCounts
+) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+    """Rows of a data set's submissions, and its labels as ratings by `ground_truth`; raises for a fault."""
+    rows: list[Row] = []
+    ratings: list[Row] = []
+    for index, entry in enumerate(items):
+        item = reading.fit(Item, entry, ("items", index))
+        if item is None:
+            continue
+        submission = item.submission
+        text = submission if isinstance(submission, str) else json.dumps(submission, ensure_ascii=False)
+        item_prompt = item.prompt or prompt
+        left = stored.note_all("items.", drop_empty({"description": item.description, **item.left}))
+        row = {
+            "case_id": f"case_{index + 1}",
+            "model": UNKNOWN_MODEL,
+            "output": text,
+            **drop_empty({"prompt": item_prompt if item_prompt and item_prompt.strip() else None}),
+            **as_metadata("autorubric", left),
+        }
+        rows.append(row)
+        ratings += _labels(item, row, criteria, reading, ("items", index))
+    reading.stop_at_faults()
+    return tuple(rows), tuple(ratings)
+
+
+def _labels(item: Item, row: Row, criteria: list[Row], reading: Reading, place: Place) -> Iterator[Row]:
+    labels = item.ground_truth or []
+    if labels and len(labels) != len(criteria):
+        message = f"found {counted(len(labels), 'label')}, expected {len(criteria)}: one for each criterion"
+        reading.note((*place, "ground_truth"), message)
+        return
+    reasons = item.reasons or []
+    for index, (label, criterion) in enumerate(zip(labels, criteria, strict=bool(labels))):
+        if label is None or label in _NO_LABEL:
+            continue
+        levels = {_LABELS.get(level["id"], level["description"]): level["id"] for level in criterion["levels"]}
+        na_options = mapping_or_empty(mapping_or_empty(criterion.get("metadata")).get("autorubric")).get("na_options")
+        if any(option["label"] == label for option in na_options or ()):
+            continue
+        if label not in levels:
+            reading.note(
+                (*place, "ground_truth", index), f"found {quote_value(label)}, expected one of {', '.join(levels)}"
+            )
+            continue
+        notes = reasons[index] if index < len(reasons) else None
+        rating = {**{name: row[name] for name in ("case_id", "model")}, "criterion_id": criterion["id"]}
+        yield {**rating, "rater": _RATER, "level_id": levels[label], **drop_empty({"notes": notes})}
+
+
+def _the_list(reading: Reading) -> tuple[list[Any], Row, Place]:
+    """List of criteria or sections, the other keys of the file, and the place of the list."""
+    value, place = reading.value, cast("Place", ())
+    other_keys: Row = {}
+    while isinstance(value, dict):
+        key = next((key for key in ("rubric", "sections") if key in value), None)
+        if key is None or len(place) == 2:
+            reading.stop(place, "found a mapping without rubric or sections, expected a list of criteria")
+        prefix = ".".join(map(str, place))
+        siblings = {name: entry for name, entry in value.items() if name != key}
+        other_keys |= {f"{prefix}.{name}" if prefix else name: entry for name, entry in siblings.items()}
+        value, place = value[key], (*place, key)
+    if not isinstance(value, list):
+        reading.stop(place, f"found {quote_value(value)}, expected a list of criteria")
+    if not value:
+        reading.stop(place, "found an empty list, expected at least one criterion")
+    return value, other_keys, place
+
+
+def _entries(
+    listed: list[Any], place: Place, sections: dict[str, Row], reading: Reading
+) -> Iterator[tuple[Place, str | None, Any]]:
+    """Each criterion, not yet validated, with its place and its section; the content of sections is put into
+    `sections`.
+    """
+    for index, entry in enumerate(listed):
+        here = (*place, index)
+        if not isinstance(entry, dict) or "criteria" not in entry:
+            yield here, None, entry
+            continue
+        section = reading.fit(Section, entry, here)
+        if section is None:
+            continue
+        name = section.name or f"section {index + 1}"
+        category = name[:LONGEST_CATEGORY]
+        if category in sections:
+            reading.note((*here, "name"), f"found {category!r} again, expected each section once")
+        if not section.criteria:
+            reading.note((*here, "criteria"), "found an empty list, expected at least one criterion")
+        sections[category] = section.left | ({"name": name} if name != category else {})
+        yield from (((*here, "criteria", number), category, inner) for number, inner in enumerate(section.criteria))
+
+
+def _criterion(question: Question, section: str | None, ids: DistinctIds, stored: FieldCounts) -> Row:
+    criterion_id = ids.take(question.name or question.requirement)
+    options = question.options or []
+    scored = [option for option in options if not option.na]
+    na_options = [option.model_dump(exclude_unset=True) for option in options if option.na]
+    left = drop_empty({"scale_type": question.scale_type, "na_options": na_options, **question.left})
+    level_ids = DistinctIds("level", LEVEL_ID)
+    levels: list[Row] = [
+        {"id": level_ids.take(option.label), "score": option.value, "description": option.label} for option in scored
+    ]
+    of_options = {
+        level["id"]: stored.note_all("options.", option.left) for level, option in zip(levels, scored, strict=True)
+    }
+    return {
+        "id": criterion_id,
+        **drop_empty({"name": question.name if question.name != criterion_id else None, "category": section}),
+        "description": question.requirement,
+        "weight": plain_number(USUAL_WEIGHT if question.weight is None else question.weight),
+        "levels": levels or met_levels(),
+        "method": {"type": "judge"},
+        **as_metadata("autorubric", stored.note_all("", left) | drop_empty({"options": drop_empty(of_options)})),
+    }
+
+
+LIST_KEY = "rubric"
+
+
+def write_autorubric(rubric: Rubric) -> Exported:
+    """Write the rubric as YAML, one section per category; gates are included with the weight 0."""
+    lost = FieldCounts()
+    note_lost(rubric, "autorubric", lost, "", "name category gate levels scale")
+    imported = imported_metadata(rubric.metadata, "autorubric")
+    weights = effective_weights(rubric)
+    entries: list[Row] = []
+    sections: dict[str, Row] = {}
+    for criterion in rubric.criteria:
+        question = _question(criterion, weights[criterion.id], lost)
+        name = criterion.category
+        if name is None:
+            entries.append(question)
+        elif name in sections:
+            sections[name]["criteria"].append(question)
+            if entries[-1] is not sections[name]:
+                lost.note("the order of criteria (those of a section stand together)")
+        else:
+            left = mapping_or_empty(mapping_or_empty(imported.get("sections")).get(name))
+            sections[name] = {"name": name, **left, "criteria": [question]}
+            entries.append(sections[name])
+    file_keys = mapping_or_empty(imported.get("file"))
+    content = {**file_keys, LIST_KEY: entries} if file_keys else entries
+    return Exported(plain_yaml(content), lost.words())
+
+
+def _question(criterion: Criterion, weight: float, lost: FieldCounts) -> Row:
+    note_method(criterion.method, "judge", lost)
+    if criterion.gate:
+        lost.note("criteria.gate (written with the weight 0)")
+    imported = imported_metadata(criterion.metadata, "autorubric")
+    na_options = imported.get("na_options")
+    options = _options(criterion, imported, lost)
+    options += na_options if options and isinstance(na_options, list) else []
+    question: Row = {
+        "name": criterion.name or criterion.id,
+        "requirement": criterion.description,
+        "weight": plain_number(weight),
+        **({"scale_type": imported["scale_type"]} if imported.get("scale_type") in ("ordinal", "nominal") else {}),
+        **drop_empty({"options": options}),
+    }
+    placed = (*question, "scale_type", "na_options", "options")
+    return question | {key: value for key, value in imported.items() if key not in placed}
+
+
+def _ids_read_from(labels: list[str]) -> list[str]:
+    """Ids that an import makes of the options' labels."""
+    ids = DistinctIds("level", LEVEL_ID)
+    return [ids.take(label) for label in labels]
+
+
+def _options(criterion: Criterion, imported: Row, lost: FieldCounts) -> list[Row]:
+    """Levels as options; empty if they only mean not met and met."""
+    if are_met_levels(criterion):
+        return []
+    levels = criterion.scale.levels if criterion.scale else criterion.levels
+    lost.note(*("criteria.levels.indicators" for level in levels if level.indicators))
+    texts = [": ".join(filter(None, (level.label, level.description))) or level.id for level in levels]
+    labels = texts
+    if _ids_read_from(texts) != [level.id for level in levels]:  # otherwise they come from an import, and may be alike
+        labels = [
+            f"{level.id}: {text}" if texts.count(text) > 1 else text for level, text in zip(levels, texts, strict=True)
+        ]
+    pairs = zip(levels, _ids_read_from(labels), strict=True)
+    lost.note(*("criteria.levels.id (made anew of the option's label)" for level, again in pairs if again != level.id))
+    left = mapping_or_empty(imported.get("options"))
+    return [
+        {"label": label, "value": plain_number(level.score), **mapping_or_empty(left.get(level.id))}
+        for level, label in zip(levels, labels, strict=True)
+    ]
+
+
+SUMMARY = "a list of weights and requirements, with options for graded ones"
+LEFT = "options with `na`, kinds of scales"
+FORMAT = Format("autorubric", SUMMARY, ".yaml", "rubric", read_autorubric, write_autorubric, left=LEFT)

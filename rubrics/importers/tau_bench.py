@@ -1,0 +1,97 @@
+"""tau-bench: conversations of an agent with tools and a simulated user, with the reward of each.
+
+Shapes: results of sierra-research/tau-bench (a list of task_id, trial, reward, traj) and of tau2-bench (simulations).
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, Field
+
+from gradebook.rubrics.importers.case_rows import UNKNOWN_MODEL, CaseId, SampleIndex
+from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading, open_rows
+from gradebook.rubrics.importers.metadata import FieldCounts, as_metadata, drop_empty, mapping_or_empty
+from gradebook.rubrics.importers.registry import Format, Imported
+from gradebook.rubrics.importers.results import Mark, as_score, import_results
+from gradebook.rubrics.model.json_values import Row
+
+NAME, RATER = "tau-bench", "tau-bench"
+_MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "name")
+
+
+class _Run(OpenMapping):
+    """One conversation. traj: its messages; empty where the program failed."""
+
+    task_id: CaseId
+    trial: SampleIndex = 0
+    traj: Annotated[list[dict[str, Any]] | None, Field(validation_alias=AliasChoices("traj", "messages"))] = None
+    reward: float | None = None
+    reward_info: Any = None
+    info: Any = None
+
+    @property
+    def score(self) -> float | None:
+        """Reward, 0..1; None of a run without one."""
+        return as_score(mapping_or_empty(self.reward_info).get("reward") if self.reward is None else self.reward)
+
+
+def _runs_in(reading: Reading) -> Iterator[tuple[Reading, str | None]]:
+    """Runs, each with the model of its file, if the file names one."""
+    content = mapping_or_empty(reading.value)
+    listed = content.get("simulations")
+    if not isinstance(listed, list):
+        yield reading, None
+        return
+    model = mapping_or_empty(mapping_or_empty(content.get("info")).get("agent_info")).get("llm")
+    for index, run in enumerate(listed):
+        yield reading.within(("simulations", index), run), model if isinstance(model, str) and model else None
+
+
+def read_tau_bench(text: str, path: str) -> Imported:
+    """Import conversations as outputs, and rewards as ratings by `tau-bench`. Raises `RubricError`."""
+    entries = open_rows(text, path)
+    runs = [(run, model) for row in entries for entry, model in _runs_in(row) if (run := entry.fit(_Run, entry.value))]
+    entries[0].stop_at_faults()
+    if not runs:
+        entries[0].stop(("simulations",), "found an empty list, expected runs")
+    stored = FieldCounts()
+    rows = [(_row(run, model, stored), [Mark("reward", run.score)]) for run, model in runs]
+    return import_results(RATER, entries[0].within((), None), rows, stored, ["reward"])
+
+
+def _row(run: _Run, model: str | None, stored: FieldCounts) -> Row:
+    key_columns: Row = {"case_id": run.task_id, "model": model or UNKNOWN_MODEL, "sample_index": run.trial}
+    left = stored.note_all("", {**drop_empty({"info": run.info, "reward_info": run.reward_info}), **run.left})
+    conversation = [_message(message) for message in run.traj or ()]
+    if any(message.get("role") == "assistant" for message in conversation):
+        return {**key_columns, "messages": conversation, **as_metadata(NAME, left)}
+    error = mapping_or_empty(run.info).get("error")
+    stored.note("runs without a word of the agent, read as empty outputs")
+    step = {"kind": "model", "name": "agent", "error": error if isinstance(error, str) and error else "failed"}
+    prompt = {"prompt": conversation} if conversation else {}
+    return {**key_columns, **prompt, "output": "", "steps": [step], **as_metadata(NAME, left)}
+
+
+def _message(entry: Row) -> Row:
+    """Message with its calls in the form of chats; tau2-bench writes them flat."""
+    calls = entry.get("tool_calls")
+    chat = [
+        call
+        if "function" in call
+        else {"id": call.get("id"), "function": {k: call.get(k) for k in ("name", "arguments")}}
+        for call in (calls if isinstance(calls, list) else [])
+        if isinstance(call, dict)
+    ]
+    message = {name: entry[name] for name in _MESSAGE_KEYS if name != "tool_calls" and entry.get(name) is not None}
+    result = (
+        {"tool_call_id": entry["id"]}
+        if entry.get("role") == "tool" and "tool_call_id" not in message and entry.get("id")
+        else {}
+    )
+    failed = {"is_error": True} if entry.get("role") == "tool" and entry.get("error") is True else {}
+    return {"content": "", **message, **result, **failed, **({"tool_calls": chat} if chat else {})}
+
+
+SUMMARY = "conversations of tau-bench and tau2-bench, with their rewards"
+LEFT = "what the user's model cost, the actions that were expected: metadata"
+FORMAT = Format(NAME, SUMMARY, ".json", "results", read_tau_bench, left=LEFT)

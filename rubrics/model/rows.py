@@ -1,5 +1,0 @@
-"""Row: values of a file or table under their column names."""
-
-from typing import Any
-
-Row = dict[str, Any]
