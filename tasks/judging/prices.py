@@ -8,7 +8,7 @@ from decimal import Decimal
 from difflib import get_close_matches
 from importlib.metadata import version
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
@@ -125,13 +125,9 @@ def _find_price(settings: JudgeSettings, address: Address | None, *, is_embeddin
     prices = (address.prices if isinstance(address, Fallback) else None) or settings.prices
     if prices is not None:
         return _own_price(prices)
-    from genai_prices import Usage as PricedUsage
-    from genai_prices import calc_price
-
     base_url = (address or settings).base_url
-    usage = PricedUsage(input_tokens=1, output_tokens=1)
     try:
-        return _list_price(calc_price(usage, settings.model, provider_api_url=base_url).model_price, is_embedding)
+        return _list_price(_listed_price(settings.model, provider_api_url=base_url), is_embedding)
     except LookupError:
         pass
     sought = [(settings.model, maker) for maker in LIST_PRICE_PROVIDERS]
@@ -140,10 +136,29 @@ def _find_price(settings: JudgeSettings, address: Address | None, *, is_embeddin
         sought = [*((name, seller) for name in names), *sought]
     for model, provider in sought:
         try:
-            return _list_price(calc_price(usage, model, provider_id=provider).model_price, is_embedding)
+            return _list_price(_listed_price(model, provider_id=provider), is_embedding)
         except LookupError:
             continue
     return None
+
+
+def _listed_price(model: str, **provider: str) -> "ModelPrice":
+    """Price of a model in the list. Of prices that differ by the hour, the highest: a run may last into any hour.
+
+    provider: `provider_id` or `provider_api_url`. Raises `LookupError` for a model that is not in the list.
+    """
+    from genai_prices import Usage as PricedUsage
+    from genai_prices import calc_price
+    from genai_prices.types import TimeOfDateConstraint
+
+    usage = PricedUsage(input_tokens=1, output_tokens=1)
+    now = datetime.now(UTC)
+    listed = calc_price(usage, model, **provider, genai_request_timestamp=now)  # type: ignore[call-overload]
+    prices = listed.model.prices if isinstance(listed.model.prices, list) else []
+    hours = [price.constraint for price in prices if isinstance(price.constraint, TimeOfDateConstraint)]
+    moments = [datetime.combine(now, hour.start_time) for hour in hours]
+    others = [calc_price(usage, model, **provider, genai_request_timestamp=at) for at in moments]  # type: ignore[call-overload]
+    return cast("ModelPrice", max([listed, *others], key=lambda price: price.total_price).model_price)
 
 
 def price_list() -> dict[str, str]:

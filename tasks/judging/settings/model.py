@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from datetime import date
+from datetime import date, datetime
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -94,10 +94,13 @@ class Address(FrozenSettings):
     @field_validator("query", mode="before")
     @classmethod
     def _query_is_text(cls, value: Any) -> Any:
-        """Dates, as YAML reads `api-version: 2024-10-21`, and numbers as they were written."""
+        """Texts of days, as YAML reads `api-version: 2024-10-21`, and of whole numbers; others lost their spelling."""
         if not isinstance(value, dict):
             return value
-        return {name: str(entry) if isinstance(entry, date | int | float) else entry for name, entry in value.items()}
+        for name, entry in value.items():
+            if isinstance(entry, bool | float | datetime):
+                raise ValueError(f"a text for {name}: put it in quotation marks")
+        return {name: str(entry) if isinstance(entry, date | int) else entry for name, entry in value.items()}
 
     @property
     def header_variables(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
 import orjson
 import yaml
 
@@ -34,6 +35,7 @@ from gradebook.tasks.judging.settings.learned import learned_setting
 from gradebook.tasks.judging.transport.connection import Connection, Failure
 from gradebook.tasks.judging.transport.endpoint import request_body
 from gradebook.tasks.judging.transport.probe import list_models, probe
+from gradebook.tasks.judging.transport.retry_policy import wait_s
 from gradebook.tasks.operations.doctor.findings import NOTE, OK, PROBLEM, DoctorFinding
 from gradebook.tasks.planning.estimates import USUAL_COMPLETION_TOKENS, USUAL_REASONING_TOKENS
 from gradebook.tasks.system.files import write_text
@@ -274,7 +276,7 @@ _FINDINGS: dict[str, Any] = {
 }
 
 
-QUESTION_COUNT, LEAST_READ, ASKED_AT_ONCE = 20, 19, 4
+QUESTION_COUNT, LEAST_READ, ASKED_AT_ONCE, MOST_ASKED_AGAIN = 20, 19, 4, 5
 READ = ("scored", "evidence_unverified", "abstained")  # statuses of a reply in the form asked for
 _CRITERION = Criterion.model_validate(
     {
@@ -369,7 +371,7 @@ async def _ask_questions(settings: JudgeSettings, key: str) -> tuple[int, int, s
         nonlocal loose_count
         request = question.request()
         async with turns:
-            reply = await connection.send(request_body(settings, request, 0, settings.token_limit()))
+            reply = await _send_patiently(connection, request_body(settings, request, 0, settings.token_limit()))
         if isinstance(reply, Failure):
             return reply.reason, reply
         (read,) = read_parts(request, reply, is_plain=settings.is_plain)
@@ -388,8 +390,24 @@ async def _ask_questions(settings: JudgeSettings, key: str) -> tuple[int, int, s
         other_replies = await asyncio.gather(*(ask(question, settings) for question in _QUESTIONS[1:]))
     finally:
         await connection.close()
+    failures = [failure for _, failure in other_replies if failure is not None and failure.is_retried]
+    if failures:  # no reply says nothing about its form
+        lack = f"{len(failures)} of {QUESTION_COUNT} requests got no reply, the last: {failures[-1].reason}"
+        raise EndpointUnavailable(f"{settings.base_url}: {lack}; expected a reply to each: try again later")
     faults = [fault for fault, _ in (first, *other_replies) if fault is not None]
     return QUESTION_COUNT - len(faults), loose_count, f"the first is {faults[0]}" if faults else "", settings
+
+
+async def _send_patiently(connection: Connection, body: dict[str, Any]) -> Reply | Failure:
+    """Send a request again, after a wait, while it fails in a way that may pass: a rate limit, an overload."""
+    rng = np.random.default_rng()
+    response = await connection.send(body)
+    for failure_count in range(MOST_ASKED_AGAIN):
+        if isinstance(response, Reply) or not response.is_retried:
+            break
+        await asyncio.sleep(wait_s(failure_count, response.retry_after_s, rng))
+        response = await connection.send(body)
+    return response
 
 
 MOST_ASKED = 6  # requests: one for each setting that may change, and a last one

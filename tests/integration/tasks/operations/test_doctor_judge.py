@@ -9,6 +9,7 @@ import pytest
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.judging.settings.files import read_judge
 from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.operations.doctor import judge as doctor
 from gradebook.tasks.operations.doctor.judge import (
     AT_ONCE,
     examine_judge,
@@ -185,3 +186,15 @@ def test_the_strictest_form_that_twenty_replies_can_be_read_in_is_found(monkeypa
     read = "20 of 20 replies can be read, 20 of them no JSON as they stand"
     assert found[2][2:] == (read, "reply_format: tool in the judge file")
     assert asked == 2 + 20 + 20  # refused for the temperature, then for the form; twenty in each of two forms
+
+
+def test_a_rate_limit_says_nothing_about_the_form_of_replies(monkeypatch: pytest.MonkeyPatch):
+    with LoopbackJudge() as judge:
+        placed(monkeypatch, judge)
+        judge.retry_after, judge.faults = "0", ["429", "", "429"]
+        (finding,) = examine_structure("gpt-4o-mini")
+        monkeypatch.setattr(doctor, "MOST_ASKED_AGAIN", 0)
+        judge.faults = ["", *["429"] * 19]
+        (limited,) = examine_structure("gpt-4o-mini")
+    assert (finding.severity, finding.found) == ("ok", "20 of 20 replies can be read")
+    assert limited.severity == "problem" and "19 of 20 requests got no reply, the last: HTTP 429" in limited.found

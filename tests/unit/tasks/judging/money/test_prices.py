@@ -1,6 +1,6 @@
 """Prices: known, one's own, or unknown, which is not free."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 
 import pytest
 from hypothesis import given
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gradebook.rubrics.prompts.media import read_media
 from gradebook.rubrics.prompts.media_kinds import MOST_IMAGE_TOKENS
 from gradebook.rubrics.prompts.prompt import Case, render_messages
+from gradebook.tasks.judging import prices
 from gradebook.tasks.judging.prices import (
     MEDIA_BYTES_PER_TOKEN,
     MESSAGE_OVERHEAD_TOKENS,
@@ -58,6 +59,20 @@ def test_a_model_named_almost_right_is_recognised(typed, meant):
 def test_a_gateway_sells_a_makers_own_model_at_its_list_price():
     settings = JudgeSettings(model="gpt-4o-mini", base_url="http://gateway.internal/v1")
     assert find_price(settings) == find_price(JudgeSettings(model="gpt-4o-mini"))
+
+
+@pytest.mark.parametrize("hour", [0, 2, 12, 20])
+def test_a_price_that_depends_on_the_hour_is_the_highest_at_any_hour(monkeypatch: pytest.MonkeyPatch, hour: int):
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:
+            return datetime(2026, 11, 30, hour, tzinfo=tz)
+
+    monkeypatch.setattr(prices, "datetime", Clock)
+    settings = JudgeSettings(model="deepseek-chat", base_url="https://api.deepseek.com/v1")
+    price = find_price(settings)
+    assert price is not None
+    assert (price.input_usd * 1e6, price.output_usd * 1e6) == (pytest.approx(0.27), pytest.approx(1.1))
 
 
 PLACES = {"AWS_REGION": "us-east-1", "GOOGLE_CLOUD_LOCATION": "us-central1", "GOOGLE_CLOUD_PROJECT": "p", "HOME": "/"}

@@ -50,6 +50,8 @@ def test_recorded_replies_are_named_with_replay(tmp_path: Path):
         ("base_url: http://x", r"judge\.yaml: model: found nothing, expected a value"),
         ("model: m\nmax_tokens: 0", r"judge\.yaml: max_tokens: found 0, expected"),
         ("model: m\nbase_url: x", r"judge\.yaml: base_url: .* http://"),
+        ("model: m\nquery: {a: 1.10}", r"judge\.yaml: query: .* expected a text for a: put it in quotation marks"),
+        ("model: m\nquery: {a: true}", r"judge\.yaml: query: .* expected a text for a: put it in quotation marks"),
         ("- m", r"judge\.yaml: found list, expected settings"),
         ("a: [", r"judge\.yaml: found no YAML"),
     ],
