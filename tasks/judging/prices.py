@@ -47,7 +47,8 @@ class Price:
     ascending.
 
     write_usd: per token written to the prefix cache; None: CACHE_WRITE_FACTOR x input_usd. tier_factors: prices of the
-    endpoint's service tiers, as multiples. audio_usd: per audio token; None: input_usd.
+    endpoint's service tiers, as multiples. audio_usd: per audio token; None: input_usd. is_own: the user's, which comes
+    before the cost that an endpoint states.
     """
 
     input_usd: float
@@ -57,6 +58,7 @@ class Price:
     write_usd: float | None = None
     tier_factors: Mapping[str, float] = field(default_factory=lambda: dict(TIER_FACTORS))
     audio_usd: float | None = None
+    is_own: bool = field(default=False, compare=False)
 
     @property
     def written_usd(self) -> float:
@@ -95,7 +97,7 @@ class Usage:
     """Tokens of one request.
 
     Part of prompt_tokens: cached_tokens (read from the prefix cache), written_tokens (written to it), audio_tokens.
-    Part of completion_tokens: reasoning_tokens.
+    Part of completion_tokens: reasoning_tokens. stated_usd: what the endpoint says that it charged.
     """
 
     prompt_tokens: int = 0
@@ -104,6 +106,7 @@ class Usage:
     written_tokens: int = 0
     audio_tokens: int = 0
     reasoning_tokens: int = 0
+    stated_usd: float | None = None
 
 
 def embedding_price(settings: JudgeSettings) -> Price | None:
@@ -216,6 +219,7 @@ def _own_price(prices: Prices) -> Price:
         cached_usd / TOKENS_PER_PRICE,
         prices.output_usd / TOKENS_PER_PRICE,
         tier_factors={**TIER_FACTORS, **{tier.lower(): factor for tier, factor in prices.tiers.items()}},
+        is_own=True,
     )
 
 
@@ -253,8 +257,11 @@ def _usd_per_token(price: "_Unit", prompt_tokens: int) -> float:
 def cost_usd(price: Price | None, usage: Usage, request_count: int = 1, *, tier: str | None = None) -> float | None:
     """Cost of a request, or of `request_count` requests of similar length; None if the price is unknown.
 
-    tier: service tier named in the reply, not the one requested.
+    tier: service tier named in the reply, not the one requested. What the endpoint says that it charged comes before
+    the list of prices.
     """
+    if usage.stated_usd is not None and not (price and price.is_own):
+        return usage.stated_usd
     if price is None:
         return None
     unit = price.at(usage.prompt_tokens // max(1, request_count))

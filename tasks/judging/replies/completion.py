@@ -4,6 +4,7 @@ A reply that can't be read is described for an error or a note, with the setting
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -301,7 +302,19 @@ def _usage(usage: object) -> Usage | None:
     written = count_of(details.get("cache_write_tokens")) or count_of(details.get("cache_creation_tokens")) or 0
     sound = min(count_of(details.get("audio_tokens")) or 0, prompt)
     reasoning = min(max(reasoning, completion - visible), completion)
-    return Usage(prompt, cached, completion, min(written, prompt - cached), sound, reasoning)
+    return Usage(prompt, cached, completion, min(written, prompt - cached), sound, reasoning, _stated_usd(usage))
+
+
+def _stated_usd(usage: dict[str, Any]) -> float | None:
+    """Dollars that an endpoint says it charged, as OpenRouter does; with a key of one's own, those of the host too.
+
+    Zero states nothing: the list of prices has models that are free.
+    """
+    amounts = [usage.get("cost"), _details(usage, "cost_details").get("upstream_inference_cost")]
+    amounts = amounts if usage.get("is_byok") else amounts[:1]
+    numbers = [amount for amount in amounts if isinstance(amount, int | float) and not isinstance(amount, bool)]
+    total = sum(numbers) if all(0 <= number < math.inf for number in numbers) else 0
+    return float(total) if total > 0 else None
 
 
 def _details(usage: dict[str, Any], name: str) -> dict[str, Any]:

@@ -196,6 +196,29 @@ def test_the_details_of_a_usage_are_columns(
     assert (kept["written_tokens"], kept["reasoning_tokens"]) == columns
 
 
+@pytest.mark.parametrize(
+    ("usage", "usd"),
+    [
+        ({"cost": 0.0125}, 0.0125),
+        ({"cost": 0.0005, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.01}}, 0.0105),
+        ({"cost": 0.0125, "cost_details": {"upstream_inference_cost": 0.01}}, 0.0125),  # its part in what was charged
+        ({"cost": 0}, None),
+        ({"cost": -1}, None),
+        ({"cost": float("nan")}, None),
+        ({"cost": True}, None),
+        ({"cost": {"total_cost": 0.01}}, None),
+    ],
+)
+def test_what_the_endpoint_charged_is_the_cost(
+    judge: LoopbackJudge, tmp_path: Path, usage: dict[str, Any], usd: float | None
+):
+    judge.usage = usage
+    ask(judge, tmp_path)
+    kept = journaled(tmp_path).to_pylist()[0]
+    counted_usd = (kept["prompt_tokens"] + kept["completion_tokens"]) * 1e-6
+    assert kept["cost_usd"] == pytest.approx(counted_usd if usd is None else usd)
+
+
 def test_a_reply_of_ten_megabytes_is_no_level(judge: LoopbackJudge, tmp_path: Path):
     judge.faults = ["huge", "huge"]
     answer = ask(judge, tmp_path)[0]

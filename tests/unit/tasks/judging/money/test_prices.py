@@ -111,6 +111,12 @@ def test_ones_own_price_comes_first():
     assert find_price(JudgeSettings(model="gpt-4o-mini", prices=prices)) == PRICE
 
 
+def test_ones_own_price_comes_before_what_the_endpoint_charged():
+    usage = Usage(1_000_000, 0, 0, stated_usd=0.5)
+    own = find_price(JudgeSettings(model="m", prices=Prices(input_usd=2, output_usd=2)))
+    assert (cost_usd(own, usage), cost_usd(None, usage), cost_usd(PRICE, usage)) == (2, 0.5, 0.5)
+
+
 def test_an_unknown_price_makes_an_unknown_cost():
     assert cost_usd(None, Usage(1, 0, 1)) is None
 
