@@ -23,7 +23,26 @@ MAY_BE_CUT = (
     f"it may cut prompts, so that verdicts are about a part of the text: {CUT_REMEDY}, then `epoch: 1` in the judge "
     "file asks all anew"
 )
-CONTEXT_TOO_LONG = "context_length_exceeded"  # code of an error, in OpenAI's form
+# Codes of errors, in OpenAI's form.
+CONTEXT_TOO_LONG, WRONG_KEY = "context_length_exceeded", "invalid_api_key"
+NO_MODEL, NO_QUOTA = "model_not_found", "insufficient_quota"
+# Those codes by the types of other servers: llama.cpp, Mistral, LiteLLM, Together.
+_CODES_BY_TYPE: Mapping[str, str] = MappingProxyType(
+    {"exceed_context_size_error": CONTEXT_TOO_LONG, "invalid_model": NO_MODEL}
+    | {"budget_exceeded": NO_QUOTA, "credit_limit": NO_QUOTA}
+)
+# And by the beginnings of their messages: what follows may repeat the prompt.
+_CODES_BY_MESSAGE = tuple(
+    (code, re.compile(rf"(?:litellm\.\w+: )*(?:{pattern})"))
+    for code, pattern in (
+        (WRONG_KEY, "API key not valid|Incorrect API key provided"),  # Google, xAI: with the status 400
+        (NO_MODEL, r"Model Not Exist|Invalid model name passed in|\S{1,200} is not a valid model ID$"),
+        (NO_QUOTA, r"Insufficient Balance|Budget has been exceeded|Account \S{1,99} is suspended"),
+        (NO_QUOTA, r"You exceeded your current quota(?s:.{0,999}), limit: 0,"),  # Google: none of this model, ever
+        (CONTEXT_TOO_LONG, "This model's maximum context length is|litellm.ContextWindowExceededError"),
+        (CONTEXT_TOO_LONG, r"request \(\d+ tokens\) exceeds the available context size"),
+    )
+)
 _PARAMETER = re.compile(
     r"\b(temperature|max_completion_tokens|max_tokens|response_format|json_schema|seed|top_logprobs|logprobs|service_tier"
     r"|reasoning_effort|verbosity|thinking)\b"
@@ -39,6 +58,7 @@ _THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details")  # fields of
 _STATUSES_BY_WORD: Mapping[str, int] = MappingProxyType(
     {"rate_limit": 429, "resource_exhausted": 429, "overloaded": 503, "content_filter": 400, "content_policy": 400}
     | {"context_length": 400, "invalid_request": 400, "authentication": 401, "permission": 403, "not_found": 404}
+    | {"invalid_api_key": 401}
 )
 
 
@@ -151,7 +171,10 @@ def read_typed_answers(content: bytes, latency_ms: float, normalise: Callable[[o
 
 @dataclass(frozen=True, slots=True)
 class ErrorBody:
-    """Error of an endpoint. body: the `error` of a JSON object, or the whole body: parsed JSON, or text."""
+    """Error of an endpoint. body: the `error` of a JSON object, or the whole body: parsed JSON, or text.
+
+    code: as sent, or the one that OpenAI has for what is said.
+    """
 
     body: object
     code: str | None = None
@@ -170,7 +193,7 @@ class ErrorBody:
         """Parameter of a request that the error is about: its `param`, else the first one in a message of refusal."""
         fields = self.body if isinstance(self.body, dict) else {"message": self.body}
         for name in ("param", "message", "detail"):
-            text = fields.get(name)
+            text = _first_detail(fields.get(name))
             match = _PARAMETER.search(text) if isinstance(text, str) else None
             if match is not None and (name == "param" or _REFUSAL.search(str(text))):
                 return _PARAMETERS_BY_WORD.get(match[0], match[0])
@@ -182,15 +205,34 @@ def read_error(content: bytes) -> ErrorBody:
     parsed = parse_body(content)
     if parsed is None:
         return ErrorBody(content.decode("utf-8", "replace").strip())
+    if isinstance(parsed, list) and len(parsed) == 1:  # as Google wraps it
+        parsed = parsed[0]
     return error_body(parsed.get("error", parsed) if isinstance(parsed, dict) else parsed)
 
 
 def error_body(body: object) -> ErrorBody:
-    """Error of a parsed `error`."""
+    """Error of a parsed `error`, with the code of OpenAI where another server says the same."""
     if not isinstance(body, dict):
-        return ErrorBody(body)
-    code = body.get("code")
-    return ErrorBody(body, None if code is None else str(code), body.get("type"))
+        return ErrorBody(body, _meant_code(body))
+    code, kind = body.get("code"), body.get("type")
+    meant = _CODES_BY_TYPE.get(kind) if isinstance(kind, str) else None
+    meant = meant or _meant_code(body.get("message"))
+    return ErrorBody(body, meant or (None if code is None else str(code)), kind)
+
+
+def _meant_code(message: object) -> str | None:
+    """Code that OpenAI has for what a message says, by its beginning; None where it has none."""
+    if not isinstance(message, str):
+        return None
+    return next((code for code, pattern in _CODES_BY_MESSAGE if pattern.match(message)), None)
+
+
+def _first_detail(value: object) -> object:
+    """Place and message of the first of a list of faults, as FastAPI writes them; any other value as it is."""
+    first = value[0] if isinstance(value, list) and value else None
+    if not isinstance(first, dict) or not isinstance(first.get("loc"), list):
+        return value
+    return f"{'.'.join(map(str, first['loc']))}: {first.get('msg')}"
 
 
 def drop_false_usage(reply: Reply, least_prompt_tokens: int) -> Reply:

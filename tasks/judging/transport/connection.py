@@ -18,7 +18,7 @@ import orjson
 
 from gradebook.rubrics.model.errors import EndpointUnavailable
 from gradebook.tasks.judging.prices import Price, find_price, mistyped_model_hint
-from gradebook.tasks.judging.replies.completion import CONTEXT_TOO_LONG, ErrorBody, Reply
+from gradebook.tasks.judging.replies.completion import CONTEXT_TOO_LONG, NO_MODEL, NO_QUOTA, WRONG_KEY, ErrorBody, Reply
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.keys import fresh_key, refused_key_sentence
 from gradebook.tasks.judging.settings.model import Address
@@ -194,13 +194,14 @@ class Connection:
     ) -> Failure:
         """Failure by the status of an answer, or of an error. within: the HTTP 200 that the error came with."""
         answered = self._mask.status_text(status if within is None else f"200 with the error {status}", fault.body)
-        if status == 401 or (status == 403 and not self._has_answered):  # a later 403 may be caused by the request
+        is_wrong_key = status == 401 or (status == 400 and fault.code == WRONG_KEY)
+        if is_wrong_key or (status == 403 and not self._has_answered):  # a later 403 may be caused by the request
             raise refused_key(self._address, answered) from None
-        if status == 402 or "insufficient_quota" in (fault.code, fault.type):
+        if status == 402 or NO_QUOTA in (fault.code, fault.type):
             remedy = "add credit to the account, or name another address in `fallbacks`"
             reason = f"{self._address.base_url} answered {answered}: the quota is used up: {remedy}"
             raise EndpointUnavailable(reason) from None
-        if status == 404 or (status == 400 and fault.code == "model_not_found"):
+        if status == 404 or (status == 400 and fault.code == NO_MODEL):
             raise EndpointUnavailable(
                 f"{self._address.base_url} answered {answered}; expected an endpoint with {path} that "
                 f"serves the model {self._model!r}; set `model` to one that {self._address.base_url}/models lists"

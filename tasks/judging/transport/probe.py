@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError, MissingKey
+from gradebook.tasks.judging.replies.completion import WRONG_KEY
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.keys import NO_KEY, missing_key_sentence
 from gradebook.tasks.judging.settings.model import Address
@@ -115,13 +116,12 @@ def _status(address: Address, key: str) -> int | None:
     try:
         # The body of a list is not read: any will do, and it may be endless.
         with client, client.stream("GET", address.base_url + endpoint_of(address).probe_path) as response:
-            if response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-                mask = KeyMask.of(address, key)
-                answered = mask.status_text(
-                    response.status_code, endpoint_of(address).read_error(response.content).body
-                )
-                raise refused_key(address, answered)
-            return response.status_code
+            status = response.status_code
+            if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.BAD_REQUEST):
+                error = endpoint_of(address).read_error(response.content)
+                if status != HTTPStatus.BAD_REQUEST or error.code == WRONG_KEY:
+                    raise refused_key(address, KeyMask.of(address, key).status_text(status, error.body))
+            return status
     except httpx2.HTTPError as error:
         fault = refused_certificate(address, error)
         if fault is not None:

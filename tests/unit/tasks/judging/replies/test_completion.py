@@ -80,10 +80,31 @@ def test_an_error_within_a_reply_stands_for_a_status(code: object, kind: str | N
         ({"message": "The temperature of the case is too high for us."}, None),  # words of a prompt
         ({"message": "Unsupported file."}, None),
         (["temperature"], None),
+        ({"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs are not permitted", "input": 1}]}, "seed"),
+        ({"detail": [{"loc": ["body", 3], "msg": "Field required", "input": "temperature not supported"}]}, None),
     ],
 )
 def test_the_parameter_that_an_error_refuses_is_found(error: Any, parameter: str | None):
     assert read_error(json.dumps({"error": error}).encode()).refused_parameter == parameter
+
+
+@law_over(
+    ("error", "code"),
+    [
+        ({"message": "Model Not Exist", "code": "invalid_request_error"}, "model_not_found"),
+        ({"message": "a/b is not a valid model ID", "code": 400}, "model_not_found"),
+        ({"message": "The text 'a/b is not a valid model ID' is refused", "code": 400}, "400"),  # words of a prompt
+        ({"message": "litellm.BadRequestError: litellm.ContextWindowExceededError: x"}, "context_length_exceeded"),
+        ({"message": "Too long", "type": "exceed_context_size_error", "code": 400}, "context_length_exceeded"),
+        ({"message": "You exceeded your current quota: metric, limit: 20, model: m", "code": 429}, "429"),
+        ({"message": "You exceeded your current quota: metric, limit: 0, model: m", "code": 429}, "insufficient_quota"),
+        ({"message": 3, "type": []}, None),
+        ("Incorrect API key provided: xa***", "invalid_api_key"),
+    ],
+)
+def test_an_error_has_the_code_that_openai_has_for_it(error: Any, code: str | None):
+    assert read_error(json.dumps({"error": error}).encode()).code == code
+    assert read_error(json.dumps([{"error": error}]).encode()).code == code
 
 
 @pytest.mark.parametrize(
