@@ -31,6 +31,9 @@ SPREAD_S = 0.5  # over which requests are spread after a hold
 STORM_REFUSALS = 3  # in a row, each after its hold: no pace avoids them
 STORM_LIMIT = 8  # requests in flight in a storm
 CALM_REPLIES = 5  # in a row, which end it
+LEAST_LIMIT = 2  # requests in flight, of which no smaller number helps
+VAIN_PACES = 3  # refusals in a row at so few, each after few replies: they come by chance
+CHANCE_COUNT = 50  # answers over which the share of such refusals is measured
 
 FAILURES_UNTIL_GONE = 3  # consecutive, without an answer in between
 FIRST_PROBE_WAIT_S, LONGEST_PROBE_WAIT_S = 1.0, 10.0
@@ -163,6 +166,8 @@ class Limiter:
         self._replies = 0  # since the last refusal
         self._counted_replies, self._counted_refusals = 0, 1  # since the last refusal that counted, itself included
         self._refused_in_a_row = 0
+        self._vain_paces = self._vain_replies = 0
+        self._by_chance: _ChanceRefusals | None = None
 
     @asynccontextmanager
     async def slot(self, tokens: float) -> AsyncIterator[None]:
@@ -198,6 +203,8 @@ class Limiter:
         self._tokens.grow(now_s)
         self._replies += 1
         self._counted_replies += 1
+        if self._by_chance is not None:
+            self._by_chance.note(is_refused=False)
         if self._refused_in_a_row < STORM_REFUSALS or self._replies >= CALM_REPLIES:
             self._refused_in_a_row = 0
         if now_s - took_s >= self._round_began:
@@ -220,9 +227,14 @@ class Limiter:
     def note_rate_limit(self, headers: Mapping[str, str], retry_after_s: float | None, took_s: float = 0.0) -> None:
         """Note an HTTP 429. took_s: from sending the request. Of those in flight together, the first one counts."""
         now_s = self._now()
+        announced = self._announced(headers)
+        if self._by_chance is not None:
+            self._by_chance.note(is_refused=True)
+            if not announced and not self._by_chance.is_over:
+                return  # each caller waits for its own Retry-After
+            self._by_chance = None
         replies, since_s = self._replies, now_s - self._refused_at
         self._replies, self._refused_at = 0, now_s
-        announced = self._announced(headers)
         if self._refused_in_a_row >= STORM_REFUSALS and not announced:
             return  # in a storm each caller waits for its own Retry-After alone
         silent_s = min(SILENT_HOLD_S * 2**self._refused_in_a_row, MOST_WAIT_S)
@@ -242,11 +254,23 @@ class Limiter:
         if self._refused_in_a_row >= STORM_REFUSALS and not announced:
             limit, self._hold_ends = max(limit, min(STORM_LIMIT, self._ceiling)), -math.inf
             self._requests.forget_refusals(now_s)
+        elif not announced and limit <= LEAST_LIMIT and self._is_pace_vain(replies):
+            limit, self._hold_ends = min(STORM_LIMIT, self._ceiling), -math.inf
+            self._requests.forget_refusals(now_s)
+            self._by_chance = _ChanceRefusals(VAIN_PACES / (VAIN_PACES + self._vain_replies))
+            self._vain_paces = self._vain_replies = 0
         elif not used_up and limit == 1 and 0 < replies < LEARNED_REPLIES and 0 < since_s <= LEARNING_S:
             self._requests.refuse(replies * 60 / since_s, now_s, pause_s, is_tried)
         elif not used_up and not is_rare:
             limit = max(1, int(limit * SHRINK))
         self._begin_round(limit, now_s)
+
+    def _is_pace_vain(self, replies: int) -> bool:
+        """Whether one request at a time, paced as learned, was refused after few replies again and again."""
+        is_refused_soon = 0 < replies < LEARNED_REPLIES
+        self._vain_paces = self._vain_paces + 1 if is_refused_soon else 0
+        self._vain_replies = self._vain_replies + replies if is_refused_soon else 0
+        return self._vain_paces >= VAIN_PACES
 
     def _announced(self, headers: Mapping[str, str]) -> list[tuple[Bucket, RateLimit]]:
         limits = ((bucket, self._read_limit(headers, unit)) for unit, bucket in self._buckets.items())
@@ -277,6 +301,25 @@ class Limiter:
             return self._hold_ends - now_s
         gap_s = self._last_sent + SPREAD_S / self.limit - now_s if now_s < self._hold_ends + SPREAD_S else 0.0
         return max(gap_s, self._requests.delay_s(1.0, now_s), self._tokens.delay_s(tokens, now_s))
+
+
+class _ChanceRefusals:
+    """Refusals that come by chance: no pace avoids them. Over, when more than twice the first share is refused."""
+
+    def __init__(self, refused_rate: float) -> None:
+        self._most_rate = 2 * refused_rate
+        self._count = self._refused_count = 0.0
+
+    def note(self, *, is_refused: bool) -> None:
+        """Note an answer; older ones fade."""
+        if self._count >= CHANCE_COUNT:
+            self._count, self._refused_count = self._count / 2, self._refused_count / 2
+        self._count, self._refused_count = self._count + 1, self._refused_count + is_refused
+
+    @property
+    def is_over(self) -> bool:
+        """Whether so many are refused that it is a limit after all."""
+        return self._count >= CHANCE_COUNT / 2 and self._refused_count > self._most_rate * self._count
 
 
 class CircuitBreaker:

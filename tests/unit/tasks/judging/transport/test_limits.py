@@ -431,6 +431,32 @@ def test_rare_refusals_by_chance_do_not_slow_the_requests_down():
     assert took_s < 160
 
 
+@pytest.mark.parametrize(
+    ("refuse_rate", "retry_after_s", "most_s"), [(0.1, 1.0, 320), (0.2, 5.0, 640), (0.1, None, 320)]
+)
+def test_one_refusal_in_ten_by_chance_is_no_limit(refuse_rate: float, retry_after_s: float | None, most_s: float):
+    # 64 s at 32 in flight. Taken for a limit per minute, as 1 in 10 was, they cost 7 hours.
+    async def steps() -> float:
+        endpoint = SimulatedEndpoint(latency_s=1.0, refuse_rate=refuse_rate, tells="never", retry_after_s=retry_after_s)
+        return await ask_through(Limiter(32, now=virtual_now), endpoint, 2_000)
+
+    assert run_virtually(steps()) < most_s
+
+
+def test_a_limit_that_comes_after_refusals_by_chance_is_still_found():
+    endpoint = SimulatedEndpoint(refuse_rate=0.1, tells="never", retry_after_s=1.0)
+
+    async def steps() -> float:
+        limiter = Limiter(32, now=virtual_now)
+        await ask_through(limiter, endpoint, 2_000)
+        endpoint.refuse_rate, endpoint.per_minute, endpoint.statuses = 0.0, 600, []
+        return await ask_through(limiter, endpoint, 2_000)
+
+    took_s = run_virtually(steps())
+    assert endpoint.refused_rate <= 0.1
+    assert 2_000 / (10 * took_s) >= 0.8
+
+
 def test_after_such_refusals_the_pace_is_free_again():
     endpoint = SimulatedEndpoint(refuse_rate=0.9, tells="never", retry_after_s=1.0)
 
