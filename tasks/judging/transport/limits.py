@@ -228,11 +228,8 @@ class Limiter:
         """Note an HTTP 429. took_s: from sending the request. Of those in flight together, the first one counts."""
         now_s = self._now()
         announced = self._announced(headers)
-        if self._by_chance is not None:
-            self._by_chance.note(is_refused=True)
-            if not announced and not self._by_chance.is_over:
-                return  # each caller waits for its own Retry-After
-            self._by_chance = None
+        if self._is_by_chance(announced):
+            return
         replies, since_s = self._replies, now_s - self._refused_at
         self._replies, self._refused_at = 0, now_s
         if self._refused_in_a_row >= STORM_REFUSALS and not announced:
@@ -264,6 +261,15 @@ class Limiter:
         elif not used_up and not is_rare:
             limit = max(1, int(limit * SHRINK))
         self._begin_round(limit, now_s)
+
+    def _is_by_chance(self, announced: list[tuple[Bucket, RateLimit]]) -> bool:
+        """Note a refusal where refusals come by chance; then each caller waits for its own Retry-After alone."""
+        if self._by_chance is None:
+            return False
+        self._by_chance.note(is_refused=True)
+        if announced or self._by_chance.is_over:
+            self._by_chance = None
+        return self._by_chance is not None
 
     def _is_pace_vain(self, replies: int) -> bool:
         """Whether one request at a time, paced as learned, was refused after few replies again and again."""
