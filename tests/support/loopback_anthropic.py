@@ -74,17 +74,21 @@ class LoopbackAnthropic(LoopbackJudge):
         if "anthropic-version" not in request.headers:
             return _error(400, "invalid_request_error", "anthropic-version: header is required")
         if self.key is not None and request.headers.get("x-api-key") != self.key:
-            return _error(401, "authentication_error", "invalid x-api-key")
+            refused = self.errors.get("key")
+            return refused.response() if refused else _error(401, "authentication_error", "invalid x-api-key")
         return None
 
     async def _answer(self, request: web.Request, body: dict[str, Any], prompt: str) -> web.StreamResponse:
         if (refused := self._is_refused_key(request)) is not None:
             return refused
         if self.model is not None and body["model"] != self.model:
-            return _error(404, "not_found_error", f"model: {body['model']}")
+            said = f"model: {body['model']}"
+            return self.errors["model"].response() if "model" in self.errors else _error(404, "not_found_error", said)
         if (fault := next(refusals(body), None)) is not None:
             return _error(400, "invalid_request_error", fault)
         word = self.faults.pop(0) if self.faults else ""
+        if word in self.errors:
+            return self.errors[word].response()
         if word in ERRORS:
             headers = self.limit_headers | ({"retry-after": self.retry_after} if self.retry_after else {})
             return _error(

@@ -17,6 +17,7 @@ import ssl
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,19 @@ WIDE: dict[str, Callable[[str], str]] = {"null error": "\0".join, "wide error": 
 CODINGS = {"wide error": "utf-16"}
 
 
+@dataclass(frozen=True)
+class ScriptedError:
+    """Error of a provider. source: page or thread that says so."""
+
+    body: Any
+    source: str
+    status: int = 400
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def response(self) -> web.Response:
+        return web.json_response(self.body, status=self.status, headers=self.headers)
+
+
 class LoopbackJudge(LoopbackServer):
     """The server and what it saw; a context manager that serves from a thread of its own."""
 
@@ -58,6 +72,12 @@ class LoopbackJudge(LoopbackServer):
         self.system_fingerprint: str | None = None
         self.has_logprobs = True
         self.refused_parameters: tuple[str, ...] = ()  # a body with one of them is answered with HTTP 400
+        self.refusals: dict[str, ScriptedError] = {}  # the same, by parameter, in the provider's words
+        self.errors: dict[str, ScriptedError] = {}  # by word of the script; "key" and "model" for wrong ones
+        self.message: dict[str, Any] = {}  # more fields of a reply's message
+        self.counted: dict[str, Any] = {}  # of tokens: its own names, with sums of numbers' names
+        self.thought_tokens = 0  # of each reply
+        self.stated_usd: float | None = None  # cost of a reply, as `counted` names it
         self.models: list[dict[str, Any]] = []  # as it lists them
         self.writer: Callable[[dict[str, Any]], str] | None = None  # of the reply's text, in place of its own
         self.redirect_to = ""
@@ -101,7 +121,7 @@ class LoopbackJudge(LoopbackServer):
     # -------- answering
     async def _models(self, request: web.Request) -> web.Response:
         if not self._is_let_in(request):
-            return _refusal(401, "bad key")
+            return self.errors["key"].response() if "key" in self.errors else _refusal(401, "bad key")
         return web.json_response({"object": "list", "data": self.models})
 
     async def _stats(self, _: web.Request) -> web.Response:
@@ -151,6 +171,8 @@ class LoopbackJudge(LoopbackServer):
         if self.limit is not None and not self.limit.is_taken():
             return _refusal(429, "too many requests", None, self.limit.headers)
         fault = self._fault(prompt)
+        if fault in self.errors:
+            return self.errors[fault].response()
         if fault in STATUSES:
             headers = {"Retry-After": self.retry_after} if self.retry_after else {}
             return _refusal(
@@ -171,9 +193,15 @@ class LoopbackJudge(LoopbackServer):
 
     def _refused(self, request: web.Request, body: dict[str, Any]) -> web.StreamResponse | None:
         if not self._is_let_in(request):
-            return _refusal(401, f"bad key {request.headers.get('Authorization')}")
+            refused = self.errors.get("key")
+            return refused.response() if refused else _refusal(401, f"bad key {request.headers.get('Authorization')}")
         if self.model is not None and body["model"] != self.model:
-            return _refusal(404, f"The model {body['model']} does not exist", "model_not_found")
+            refused = self.errors.get("model")
+            said = f"The model {body['model']} does not exist"
+            return refused.response() if refused else _refusal(404, said, "model_not_found")
+        for name, error in self.refusals.items():
+            if name in body or body.get("response_format", {}).get("type") == name:
+                return error.response()
         for name in self.refused_parameters:
             if name == "json_schema" and body.get("response_format", {}).get("type") == name:
                 error = {"message": "This response_format type is unavailable now", "type": "invalid_request_error"}
@@ -199,6 +227,7 @@ class LoopbackJudge(LoopbackServer):
 
     def _body(self, body: dict[str, Any], prompt: str, fault: str, request: web.Request) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": self._text(body, prompt, fault), "refusal": None}
+        message |= self.message
         if fault == "refusal":
             message |= {"content": None, "refusal": "I can't help with that."}
         if fault == "echo":
@@ -214,13 +243,16 @@ class LoopbackJudge(LoopbackServer):
         self.completion_tokens += usage["completion_tokens"]
         if "input" in body:
             return embeddings_body(body, usage)
+        own = usage | {"prompt_tokens_details": {"cached_tokens": cached_tokens}} | self.usage
+        numbers = {"prompt": usage["prompt_tokens"], "completion": usage["completion_tokens"]}
+        numbers |= {"cached": cached_tokens, "thought": self.thought_tokens, "cost": self.stated_usd or 0.0}
         return {
             "id": "chatcmpl-1",
             "object": "chat.completion",
             "created": 0,
             "model": body["model"] + self.model_suffix,
             "choices": [choice | {"logprobs": self._logprobs(body, message)}],
-            "usage": usage | {"prompt_tokens_details": {"cached_tokens": cached_tokens}} | self.usage,
+            "usage": _counts(self.counted, numbers) if self.counted else own,
             "service_tier": self.service_tier,
             "system_fingerprint": self.system_fingerprint,
         }
@@ -265,6 +297,16 @@ class LoopbackJudge(LoopbackServer):
             "level": ordered[1] if ordered else level,
         }
         return {key: reply[key] for key in schema["properties"]}
+
+
+def _counts(counted: Any, numbers: dict[str, float]) -> Any:
+    """Counts of tokens under a provider's own names, from sums such as `prompt - cached`."""
+    if isinstance(counted, dict):
+        return {name: _counts(value, numbers) for name, value in counted.items()}
+    if not isinstance(counted, str):
+        return counted
+    terms = re.findall(r"([+-]?) ?(\w+)", counted)
+    return sum(numbers[name] * (-1 if sign == "-" else 1) for sign, name in terms)
 
 
 def level_reply(body: dict[str, Any], meaning: str) -> str:
