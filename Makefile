@@ -9,6 +9,7 @@ SHELL := /bin/sh
 PYTHON ?=
 ARGS ?=
 ADVISORIES ?=
+MODELS ?= .models
 VENV := .venv
 STAMP := $(VENV)/.stamp
 DEV_STAMP := $(VENV)/.dev-stamp
@@ -25,7 +26,7 @@ NIGHTLY_BUDGET := 3300
 # The tests start hundreds of processes: without stored bytecode, each would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-quick test-nightly test-browser test-server test-install lint format bench pictures audit sbom lock clean
+.PHONY: help demo test test-quick test-nightly test-browser test-server test-models test-install lint format bench pictures audit sbom lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,10 +35,10 @@ demo: $(STAMP)  ## score the shipped example, no key needed
 	@$(VENV)/bin/gradebook demo --prefect $(ARGS)
 
 test: $(DEV_STAMP)  ## what a change has to pass, in parallel (ARGS="-k words" for some)
-	@$(TEST) -m "not (nightly or server or browser or postgres)" --cpu-budget $(TEST_BUDGET) $(ARGS)
+	@$(TEST) -m "not (nightly or server or browser or postgres or model)" --cpu-budget $(TEST_BUDGET) $(ARGS)
 
 test-quick: $(DEV_STAMP)  ## units, laws of form, SQL and the talk with judges: while you work (ARGS as above)
-	@$(TEST) -m "not (nightly or slow or server or postgres or browser or hypothesis)" --cpu-budget $(QUICK_BUDGET) $(QUICK) $(ARGS)
+	@$(TEST) -m "not (nightly or slow or server or postgres or browser or hypothesis or model)" --cpu-budget $(QUICK_BUDGET) $(QUICK) $(ARGS)
 
 test-nightly: $(DEV_STAMP)  ## whole matrices, seeds, kill points, second examples, Prefect servers, chromium: minutes
 	@$(TEST) -m "nightly or server or browser or postgres or hypothesis" --hypothesis-profile nightly --cpu-budget $(NIGHTLY_BUDGET) $(ARGS)
@@ -47,6 +48,10 @@ test-browser: $(DEV_STAMP)  ## open the pages in chromium, with the network off;
 
 test-server: $(DEV_STAMP)  ## a day on a real Prefect server with a worker that is killed: about four minutes
 	@PYTHON="$(abspath $(VENV))/bin/python" tests/support/e2e_server.sh
+
+test-models: $(DEV_STAMP)  ## a real model behind llama.cpp's server, and the LiteLLM proxy: built once into .models, in about 10 minutes
+	@tests/support/real_models.sh "$(MODELS)"
+	@GRADEBOOK_MODELS="$(abspath $(MODELS))" $(RUN) pytest -m model tests/integration/tasks/judging $(ARGS)
 
 test-install:  ## a new clone, a new home, no uv: `make demo` by each Python on the machine
 	@tests/support/fresh_clone.sh

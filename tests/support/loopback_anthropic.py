@@ -87,13 +87,8 @@ class LoopbackAnthropic(LoopbackJudge):
         if (fault := next(refusals(body), None)) is not None:
             return _error(400, "invalid_request_error", fault)
         word = self.faults.pop(0) if self.faults else ""
-        if word in self.errors:
-            return self.errors[word].response()
-        if word in ERRORS:
-            headers = self.limit_headers | ({"retry-after": self.retry_after} if self.retry_after else {})
-            return _error(
-                *ERRORS[word], headers, {"error_code": "enforced_spend_limit_reached"} if word == "spend" else None
-            )
+        if word in self.errors or word in ERRORS:
+            return self._failure(word)
         if word == "hang":
             await asyncio.sleep(30)
         if word == "drop" and request.transport is not None:
@@ -101,6 +96,13 @@ class LoopbackAnthropic(LoopbackJudge):
         if word == "garbage":
             return web.Response(text="<html>a gateway</html>", content_type="text/html")
         return web.json_response(self._message(body, prompt, word, request), headers=self.limit_headers)
+
+    def _failure(self, word: str) -> web.Response:
+        if word in self.errors:
+            return self.errors[word].response()
+        headers = self.limit_headers | ({"retry-after": self.retry_after} if self.retry_after else {})
+        details = {"error_code": "enforced_spend_limit_reached"} if word == "spend" else None
+        return _error(*ERRORS[word], headers, details)
 
     def _message(self, body: dict[str, Any], prompt: str, word: str, request: web.Request) -> dict[str, Any]:
         text = self._written(body, prompt)

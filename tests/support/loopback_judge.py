@@ -171,13 +171,8 @@ class LoopbackJudge(LoopbackServer):
         if self.limit is not None and not self.limit.is_taken():
             return _refusal(429, "too many requests", None, self.limit.headers)
         fault = self._fault(prompt)
-        if fault in self.errors:
-            return self.errors[fault].response()
-        if fault in STATUSES:
-            headers = {"Retry-After": self.retry_after} if self.retry_after else {}
-            return _refusal(
-                STATUSES[fault], f"scripted {request.headers.get('Authorization')}", CODES.get(fault), headers
-            )
+        if fault in self.errors or fault in STATUSES:
+            return self._scripted(request, fault)
         if fault == "hang":
             await asyncio.sleep(30)
         if fault == "drop" and request.transport is not None:
@@ -190,6 +185,13 @@ class LoopbackJudge(LoopbackServer):
         if fault == "redirect":
             raise web.HTTPTemporaryRedirect(self.redirect_to)
         return await self._send(request, fault, self._body(body, prompt, fault, request))
+
+    def _scripted(self, request: web.Request, fault: str) -> web.StreamResponse:
+        if fault in self.errors:
+            return self.errors[fault].response()
+        headers = {"Retry-After": self.retry_after} if self.retry_after else {}
+        said = f"scripted {request.headers.get('Authorization')}"
+        return _refusal(STATUSES[fault], said, CODES.get(fault), headers)
 
     def _refused(self, request: web.Request, body: dict[str, Any]) -> web.StreamResponse | None:
         if not self._is_let_in(request):

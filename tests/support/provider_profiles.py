@@ -32,7 +32,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Counts:
-    """How tokens are counted. usage: of a reply, its values sums of `prompt`, `cached`, `completion`, `thought`, `cost`.
+    """How tokens are counted. usage: of a reply, in sums of `prompt`, `cached`, `completion`, `thought`, `cost`.
 
     thought_tokens: of each reply, billed as output. cost: USD that the provider says a reply cost.
     """

@@ -1,6 +1,6 @@
 """Judge files of the page on providers, each against a server that refuses, returns, counts and errs as it does.
 
-Every profile of `tests/support/providers` passes the same: 30 questions at the right price, a budget, and a resumed run.
+Every profile of `tests/support/providers` passes the same: 30 questions at the right price, a budget, a resumed run.
 """
 
 from collections.abc import Sequence
