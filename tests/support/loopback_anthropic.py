@@ -81,6 +81,8 @@ class LoopbackAnthropic(LoopbackJudge):
     async def _answer(self, request: web.Request, body: dict[str, Any], prompt: str) -> web.StreamResponse:
         if (refused := self._is_refused_key(request)) is not None:
             return refused
+        if "output_format" in body and "structured-outputs" in request.headers.get("anthropic-beta", ""):
+            body["output_config"] = body.get("output_config", {}) | {"format": body.pop("output_format")}
         if self.model is not None and body["model"] != self.model:
             said = f"model: {body['model']}"
             return self.errors["model"].response() if "model" in self.errors else _error(404, "not_found_error", said)

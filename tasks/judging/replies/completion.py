@@ -30,13 +30,14 @@ NO_MODEL, NO_QUOTA = "model_not_found", "insufficient_quota"
 _CODES_BY_TYPE: Mapping[str, str] = MappingProxyType(
     {"exceed_context_size_error": CONTEXT_TOO_LONG, "invalid_model": NO_MODEL}
     | {"budget_exceeded": NO_QUOTA, "credit_limit": NO_QUOTA}
+    | {"no_db_connection": WRONG_KEY}  # without a database LiteLLM knows its master key alone
 )
 # And by the beginnings of their messages: what follows may repeat the prompt.
 _CODES_BY_MESSAGE = tuple(
     (code, re.compile(rf"(?:litellm\.\w+: )*(?:{pattern})"))
     for code, pattern in (
         (WRONG_KEY, "API key not valid|Incorrect API key provided"),  # Google, xAI: with the status 400
-        (NO_MODEL, r"Model Not Exist|Invalid model name passed in|\S{1,200} is not a valid model ID$"),
+        (NO_MODEL, r"Model Not Exist|(?:/[\w/]+: )?Invalid model name passed in|\S{1,200} is not a valid model ID$"),
         (NO_QUOTA, r"Insufficient Balance|Budget has been exceeded|Account \S{1,99} is suspended"),
         (NO_QUOTA, r"You exceeded your current quota(?s:.{0,999}), limit: 0,"),  # Google: none of this model, ever
         (CONTEXT_TOO_LONG, "This model's maximum context length is|litellm.ContextWindowExceededError"),

@@ -16,6 +16,7 @@ from gradebook.tasks.judging.session.session import open_session
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from tests.support.asked import TONE, journaled, make_question
 from tests.support.real_servers import SERVER, WEIGHTS, RealServer, served_llama, skip_without
+from tests.support.samples import query, write_outputs, write_rubric
 
 pytestmark = pytest.mark.model
 skip_without(SERVER, WEIGHTS)
@@ -47,7 +48,7 @@ def ask(server: RealServer, folder: Path, asked: list[Question], **changes: Any)
     settings = JudgeSettings.model_validate(written | changes)
     answers: list[Answer] = []
     with open_session(settings, journal_folder=folder, run_id="run") as session:
-        session.ask(asked, answers.append)
+        session.ask([replace(question, style=settings.style) for question in asked], answers.append)
     return answers
 
 
@@ -57,7 +58,7 @@ def slots(server: RealServer) -> list[dict[str, Any]]:
 
 
 def test_the_grammar_holds_each_reply_to_the_schema(llama: RealServer, tmp_path: Path):
-    ask(llama, tmp_path, questions(4), mode="reply")
+    ask(llama, tmp_path, questions(3), mode="reply", max_tokens=64)
     rows = journaled(tmp_path).to_pylist()
     # A model of this size may write on until its tokens end, or quote what was never written; JSON it always writes.
     assert {row["status"] for row in rows} <= {"scored", "truncated", "evidence_unverified"}
@@ -84,13 +85,13 @@ def test_sixteen_requests_at_two_slots_are_all_answered(llama: RealServer, tmp_p
 
 
 def test_a_request_that_is_given_up_frees_its_slot(llama: RealServer, tmp_path: Path):
-    long = questions(4, "Once upon a time. " * 60)
+    long = questions(2, "Once upon a time. " * 60)  # three failures in a row would be an endpoint that is gone
     answers = ask(llama, tmp_path, long, timeout_s=0.3, max_attempts=1, patience_s=60, mode="reply", max_tokens=900)
     assert {answer.reason for answer in answers} == {"endpoint_error: no reply within 0.3 s"}
-    ends = time.monotonic() + 60
-    while any(slot["is_processing"] for slot in slots(llama)) and time.monotonic() < ends:
+    ends = time.monotonic() + 300  # the server hears of it between two batches, which take long on a busy machine
+    while (is_busy := any(slot["is_processing"] for slot in slots(llama))) and time.monotonic() < ends:
         time.sleep(0.2)
-    assert not any(slot["is_processing"] for slot in slots(llama))
+    assert not is_busy
 
 
 def test_a_prompt_longer_than_the_context_costs_its_own_verdict_alone(llama: RealServer, tmp_path: Path):
@@ -104,16 +105,12 @@ def test_a_prompt_longer_than_the_context_costs_its_own_verdict_alone(llama: Rea
     assert sum(answer.request_count or 0 for answer in answers) >= 2
 
 
-@pytest.mark.parametrize("mode", ["logprobs"])
-def test_a_whole_run_is_published(evaluate, gradebook, llama: RealServer, tmp_path: Path, mode: str):
-    from tests.support.samples import query, write_outputs, write_rubric
-
+def test_a_whole_run_is_published(evaluate, gradebook, llama: RealServer, tmp_path: Path):
     write_outputs(tmp_path / "outputs.jsonl", count=3)
     write_rubric(tmp_path / "rubric.yaml")
-    judge = f"model: gemma\nbase_url: {llama.base_url}\nmode: {mode}\nmax_tokens: 96\ntimeout_s: 300\n"
+    judge = f"model: gemma\nbase_url: {llama.base_url}\nmode: logprobs\nmax_tokens: 96\ntimeout_s: 300\n"
     (tmp_path / "judge.yaml").write_text(judge + "prices: {input_usd: 0, output_usd: 0}\n")
-    words = (str(tmp_path / name) for name in ("outputs.jsonl", "rubric.yaml", "judge.yaml"))
-    outputs, rubric, judge_file = words
+    outputs, rubric, judge_file = (str(tmp_path / name) for name in ("outputs.jsonl", "rubric.yaml", "judge.yaml"))
     finished = evaluate(outputs, "--rubric", rubric, "--judge", judge_file, "--run-id", "r")
     assert finished.code in (0, 1), finished.err
     rows = query(gradebook, "select status from verdicts where method = 'judge'")
