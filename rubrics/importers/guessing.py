@@ -4,7 +4,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from gradebook.rubrics.importers.foreign_file import open_list_or_mapping
+from gradebook.rubrics.importers.foreign_file import open_list_or_mapping, open_rows
+from gradebook.rubrics.importers.metadata import mapping_or_empty
 from gradebook.rubrics.importers.registry import FORMAT_NAMES
 from gradebook.rubrics.model.errors import Fault, OutputsError, RubricError
 
@@ -69,7 +70,7 @@ _SIGNS: Mapping[str, tuple[tuple[str, Callable[[_File], bool]], ...]] = {
         ("data with datasource_item", lambda file: file.any_has(("data",), "datasource_item")),
     ),
     "promptfoo": (
-        ("results.results", lambda file: isinstance(file.first.get("results"), dict)),
+        ("results.results", lambda file: "results" in mapping_or_empty(file.first.get("results"))),
         ("gradingResult and testCase", lambda file: file.has("testCase", "vars")),
         ("prompts and tests", lambda file: file.has("prompts") and (file.has("tests") or file.has("providers"))),
     ),
@@ -142,14 +143,16 @@ def candidates_of(first: Mapping[str, Any]) -> list[Candidate]:
 
 
 def _open_first_object(text: str, path: str) -> _File:
-    """First object of JSON, JSON Lines or YAML. Raises `RubricError` for faulty YAML."""
+    """First object of JSON, JSON Lines or YAML. Raises `RubricError` for text that is none of them."""
     start = text.removeprefix("\ufeff").lstrip()
     for part in (start.partition("\n")[0], start):
         try:
             return _first_object(json.loads(part))
         except (ValueError, RecursionError):
             continue
-    return _first_object(None if start[:1] in ("{", "[") else open_list_or_mapping(text, path).value)
+    if start[:1] in ("{", "["):
+        return _first_object([row.value for row in open_rows(text, path)])
+    return _first_object(open_list_or_mapping(text, path).value)
 
 
 def _first_object(content: Any) -> _File:

@@ -77,8 +77,19 @@ class _ScoreRubric(OpenMapping):
 _Score = Annotated[int, Field(ge=SCORES[0], le=SCORES[-1])]
 
 
-def _single_score(value: Any) -> Any:
-    return [value] if isinstance(value, int) else value
+# Prefixes of columns `..._score` that no rater gave.
+_NO_RATERS = frozenset({"max", "min", "mean", "avg", "average", "total", "sum"})
+
+
+def _as_score(value: Any) -> int | None:
+    """A whole number from 1 to 5, also written as 4.0; None for anything else."""
+    return int(value) if type(value) in (int, float) and value in SCORES else None
+
+
+def _listed_scores(value: Any) -> Any:
+    """Scores as a list of whole numbers, also of a lone score or of 4.0; other values as they are."""
+    listed = [value] if isinstance(value, int | float) else value
+    return [_as_score(score) or score for score in listed] if isinstance(listed, list) else listed
 
 
 class _Example(CaseShape):
@@ -93,7 +104,7 @@ class _Example(CaseShape):
     model: Annotated[
         NonBlank | None, Field(validation_alias=AliasChoices("response_source", "model", "model_name"))
     ] = None
-    gpt4_score: Annotated[list[_Score] | None, BeforeValidator(_single_score)] = None
+    gpt4_score: Annotated[list[_Score] | None, BeforeValidator(_listed_scores)] = None
     gpt4_feedback: list[str] | None = None
 
     @model_validator(mode="before")
@@ -134,9 +145,12 @@ class _Example(CaseShape):
         """Rater, score and note of each score; BiGGen has those of several judges and of people."""
         scores, feedback = self.gpt4_score or [], self.gpt4_feedback or []
         marks = [(f"gpt4_{n}", score, feedback[n - 1] if feedback else "") for n, score in enumerate(scores, start=1)]
-        other_scores = [(name, score) for name, score in self.left.items() if name.endswith("_score")]
-        other_scores = [(name, score) for name, score in other_scores if type(score) is int and score in SCORES]
-        return marks + [(name.removesuffix("_score"), score, "") for name, score in other_scores]
+        raters = {name.removesuffix("_score"): value for name, value in self.left.items() if name.endswith("_score")}
+        return marks + [
+            (rater, score, "")
+            for rater, value in raters.items()
+            if rater not in _NO_RATERS and (score := _as_score(value)) is not None
+        ]
 
     @property
     def identity(self) -> tuple[str | None, Any]:
@@ -185,16 +199,23 @@ def write_prometheus(rows: Sequence[Row]) -> Exported:
     return export_cases(rows, lambda cases: indented_json([_entry(case) for case in cases]), read_prometheus)
 
 
+def _after_system(prompt: Any, system_prompt: str | None) -> Any:
+    """Prompt without the system's message, which a field of its own holds."""
+    system = {"role": "system", "content": system_prompt}
+    return prompt[1:] if system_prompt and isinstance(prompt, list) and prompt[:1] == [system] else prompt
+
+
 def _entry(case: Case) -> Row:
+    kept = case.kept("prometheus")
     scored = next((criterion for criterion in case.criteria if len(criterion.ranked_levels) == len(SCORES)), None)
     rubric: Row = {}
     if scored:
         points = {f"score{score}_description": scored.ranked_levels[score - 1].description for score in SCORES}
         rubric = {**imported_metadata(scored.metadata, "prometheus"), "criteria": scored.description, **points}
     return {
-        **case.kept("prometheus"),
+        **kept,
         "case_id": case.case_id,
-        "instruction": prompt_text(case.prompt),
+        "instruction": prompt_text(_after_system(case.prompt, kept.get("system_prompt"))),
         **drop_none({"response": case.output, "reference_answer": case.reference, "response_source": case.model}),
         "score_rubric": rubric,
     }

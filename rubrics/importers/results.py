@@ -9,6 +9,7 @@ from gradebook.rubrics.importers.foreign_file import Reading
 from gradebook.rubrics.importers.ids import DistinctIds, identifier
 from gradebook.rubrics.importers.metadata import FIRST_VERSION, FieldCounts, drop_empty
 from gradebook.rubrics.importers.registry import Imported
+from gradebook.rubrics.model.errors import Fault
 from gradebook.rubrics.model.json_values import Row, drop_none
 
 LEVELS: tuple[Row, ...] = (
@@ -56,6 +57,7 @@ def import_results(
         if mark.score is not None
     )
     cases = tuple(row for row, _ in rows)
+    _refuse_other_rows(reading, cases)
     reading.stop_at_faults()
     if not ratings:
         return Imported(cases=cases, kept=stored.words())
@@ -73,6 +75,17 @@ def import_results(
     }
     finished = reading.finish(rubric, stored)
     return Imported(finished.rubric, cases, ratings, finished.kept)
+
+
+def _refuse_other_rows(reading: Reading, rows: Sequence[Row]) -> None:
+    """Report different rows of one case, model and sample: their ratings could not be told apart."""
+    first_rows: dict[tuple[Any, ...], Row] = {}
+    for row in filter(is_answered, rows):
+        key = (*(row.get(name) for name in _KEY_COLUMNS), row.get("sample_index", 0))
+        if first_rows.setdefault(key, row) != row:
+            message = f"found two outputs of {row['model']} as sample {key[-1]} of the case {row['case_id']!r}"
+            expected = "expected one: import files with other cases or models apart"
+            reading.faults.append(Fault(reading.path, None, f"{message}, {expected}"))
 
 
 def is_answered(row: Row) -> bool:

@@ -4,7 +4,7 @@ Shapes: results of sierra-research/tau-bench (a list of task_id, trial, reward, 
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AliasChoices, Field
 
@@ -35,32 +35,45 @@ class _Run(OpenMapping):
         return as_score(mapping_or_empty(self.reward_info).get("reward") if self.reward is None else self.reward)
 
 
-def _runs_in(reading: Reading) -> Iterator[tuple[Reading, str | None]]:
-    """Runs, each with the model of its file, if the file names one."""
+class _Source(NamedTuple):
+    """Facts of a file about its runs: the model, and the domain, each of which numbers its tasks from 0."""
+
+    model: str | None = None
+    domain: str | None = None
+
+
+def _runs_in(reading: Reading) -> Iterator[tuple[Reading, _Source]]:
+    """Runs, each with what its file says of it."""
     content = mapping_or_empty(reading.value)
     listed = content.get("simulations")
     if not isinstance(listed, list):
-        yield reading, None
+        yield reading, _Source()
         return
-    model = mapping_or_empty(mapping_or_empty(content.get("info")).get("agent_info")).get("llm")
+    info = mapping_or_empty(content.get("info"))
+    named = (info.get("agent_info"), "llm"), (info.get("environment_info"), "domain_name")
+    facts = [mapping_or_empty(section).get(key) for section, key in named]
+    source = _Source(*(fact if isinstance(fact, str) and fact else None for fact in facts))
     for index, run in enumerate(listed):
-        yield reading.within(("simulations", index), run), model if isinstance(model, str) and model else None
+        yield reading.within(("simulations", index), run), source
 
 
 def read_tau_bench(text: str, path: str) -> Imported:
     """Import conversations as outputs, and rewards as ratings by `tau-bench`. Raises `RubricError`."""
     entries = open_rows(text, path)
-    runs = [(run, model) for row in entries for entry, model in _runs_in(row) if (run := entry.fit(_Run, entry.value))]
+    runs = [
+        (run, source) for row in entries for entry, source in _runs_in(row) if (run := entry.fit(_Run, entry.value))
+    ]
     entries[0].stop_at_faults()
     if not runs:
         entries[0].stop(("simulations",), "found an empty list, expected runs")
     stored = FieldCounts()
-    rows = [(_row(run, model, stored), [Mark("reward", run.score)]) for run, model in runs]
+    rows = [(_row(run, source, stored), [Mark("reward", run.score)]) for run, source in runs]
     return import_results(RATER, entries[0].within((), None), rows, stored, ["reward"])
 
 
-def _row(run: _Run, model: str | None, stored: FieldCounts) -> Row:
-    key_columns: Row = {"case_id": run.task_id, "model": model or UNKNOWN_MODEL, "sample_index": run.trial}
+def _row(run: _Run, source: _Source, stored: FieldCounts) -> Row:
+    case_id = f"{source.domain}/{run.task_id}" if source.domain else run.task_id
+    key_columns: Row = {"case_id": case_id, "model": source.model or UNKNOWN_MODEL, "sample_index": run.trial}
     left = stored.note_all("", {**drop_empty({"info": run.info, "reward_info": run.reward_info}), **run.left})
     conversation = [_message(message) for message in run.traj or ()]
     if any(message.get("role") == "assistant" for message in conversation):

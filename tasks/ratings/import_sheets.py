@@ -405,6 +405,7 @@ def grade_sheets(
             reading.refuse(file_sheet, str(misfit))
             continue
         missing_count += ratings.count(None)
+        _note_lost_notes(file_sheet.sheet, ladders, ratings, reading.left_out)
         graded = [(rating, ladder) for (_, ladder), rating in zip(ladders, ratings, strict=True) if rating is not None]
         rows += _rating_rows(file_sheet, output_id, graded)
         steps += _step_rows(file_sheet, output_id, graded)
@@ -501,6 +502,17 @@ def _refuse_unknown_claims(
             if (output_id, ladder.name, claim_mark.side, claim_mark.claim) not in known_claims:
                 claim = f"claims: found {shown_value(claim_mark.claim)} of the {claim_mark.side}"
                 raise Misfit(f"{claim}, expected a claim that a run of the lake found for {ladder.name}")
+
+
+def _note_lost_notes(
+    sheet: Sheet, ladders: Sequence[tuple[Mark, Ladder]], ratings: Sequence[Rated | None], left_out: LeftOut
+) -> None:
+    """Count notes that have no rating to be stored with: of marks that do not apply, and of sheets with no others."""
+    if sheet.notes and ratings and not any(ratings):
+        left_out.note("notes of sheets on which no criterion applies")
+    for (mark, _), rating in zip(ladders, ratings, strict=True):
+        if rating is None and mark.notes:
+            left_out.note("notes of criteria that do not apply")
 
 
 def _missing_rows(file_sheet: FileSheet, output_id: str, ladders: Iterable[Ladder]) -> Iterable[tuple[Any, ...]]:

@@ -23,6 +23,7 @@ from gradebook.rubrics.prompts.prompt import (
     render_messages,
     repair_messages,
     reply_schema,
+    view_of,
 )
 from gradebook.rubrics.prompts.reply_parser import ReadReply, TokenChoices, read_reply
 from gradebook.tasks.judging.replies.completion import Reply
@@ -134,7 +135,7 @@ class Question:
     @property
     def prefix(self) -> str:
         """Id of the output, which precedes the criterion in the prompt, and what is shown of it."""
-        return f"{self.output_id} {self.criterion.hears_audio} {self.case.sees}"
+        return " ".join(map(str, (self.output_id, self.criterion.hears_audio, *view_of(self.criterion))))
 
     @property
     def prompt_digest(self) -> str:

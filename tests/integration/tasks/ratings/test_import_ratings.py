@@ -135,6 +135,13 @@ def test_what_does_not_apply_is_counted_and_not_kept(place):
     assert [row[1] for row in place.kept()] == ["clarity"]
 
 
+def test_a_note_without_a_rating_is_counted(place):
+    unrated = rated(clarity="n/a", tone="n/a")
+    unrated["rubric"]["notes"] = "The answer is in another language."
+    imported = place.take([unrated, rated(clarity=4, tone="n/a")])
+    assert imported.left_out == ("notes of sheets on which no criterion applies",)
+
+
 @pytest.mark.nightly
 def test_the_notes_of_a_sheet_stand_at_its_overall_row(place):
     row = WHO | {"rubric": {"criteria_ratings": {"clarity": 4}, "overall": 5, "notes": "fine"}}
@@ -220,8 +227,9 @@ def test_a_scale_task_rates_the_criteria_of_its_rows(place):
 def test_the_selected_response_of_a_scale_task_is_preferred_to_the_others_once(place):
     def add(connection: Any, _version: int) -> None:
         connection.execute("insert into outputs (output_id, case_id, model, output) values ('o5', 'c3', 'a', 'o5')")
-        for output_id in ("o4", "o5"):
-            connection.execute("insert into output_scores (run_id, output_id) values ('first', ?)", [output_id])
+        for key_columns in (("o4", "m"), ("o5", "a")):
+            insert = "insert into output_scores (run_id, output_id, model) values ('first', ?, ?)"
+            connection.execute(insert, key_columns)
 
     commit(place.lake, "a second response", add)
     asked = {"role": "user", "content": {"text": "?"}}
@@ -236,6 +244,11 @@ def test_the_selected_response_of_a_scale_task_is_preferred_to_the_others_once(p
     expected = [("first", "o5", "o4", "overall", "scale", "b", 0.75, "shorter", 6.0)]
     assert place.query(f"select {columns} from preferences") == expected
     assert place.take(json.dumps(unknown), "task.json").bad_count == 1
+    turn = task[0]["threads"][0]["turns"][0]
+    for chosen_model in ("a", "m"):  # corrected, and then corrected back: the last row counts
+        turn["selected_model_id"] = chosen_model
+        assert place.take(json.dumps(task), "task.json").new_choice_count == 1
+    assert place.query("select choice from preferences order by rowid") == [("b",), ("a",), ("b",)]
 
 
 @pytest.mark.nightly

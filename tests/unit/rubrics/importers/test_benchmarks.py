@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gradebook.rubrics.importers.case_rows import join_answers
+from gradebook.rubrics.importers.prometheus import write_prometheus
 from gradebook.rubrics.importers.registry import Imported, find_format
 from gradebook.rubrics.model.errors import RubricError
 
@@ -41,11 +42,22 @@ def test_simulations_of_tau2_bench_are_read_as_those_of_tau_bench():
         {"role": "assistant", "content": "Sold out."},
     ]
     run = {"id": "s1", "task_id": "0", "trial": 2, "messages": said, "reward_info": {"reward": 0.5}}
-    found = read("tau-bench", {"info": {"agent_info": {"llm": "small"}}, "simulations": [run], "tasks": []})
+    info = {"agent_info": {"llm": "small"}, "environment_info": {"domain_name": "retail"}}
+    found = read("tau-bench", {"info": info, "simulations": [run], "tasks": []})
     (row,), (rating,) = found.cases, found.ratings
-    assert (row["model"], row["sample_index"], rating["score"]) == ("small", 2, 0.5)
+    assert (row["case_id"], row["model"], row["sample_index"], rating["score"]) == ("retail/0", "small", 2, 0.5)
     assert row["messages"][1]["tool_calls"] == [{"id": "c1", "function": {"name": "stock", "arguments": {}}}]
     assert row["messages"][2] == {"content": "no stock", "role": "tool", "tool_call_id": "c1", "is_error": True}
+
+
+def test_two_runs_of_one_task_and_trial_are_refused_unless_they_are_equal():
+    runs = [
+        {"task_id": 0, "trial": 0, "reward": 1.0, "traj": [{"role": "assistant", "content": text}]}
+        for text in ("Sold out.", "Sold out.", "Sent.")
+    ]
+    assert len(read("tau-bench", runs[:2]).ratings) == 2
+    with pytest.raises(RubricError, match="found two outputs of unknown as sample 0 of the case '0', expected one"):
+        read("tau-bench", runs)
 
 
 def test_trials_of_terminal_bench_have_no_text_and_two_ratings():
@@ -114,10 +126,14 @@ def test_a_row_of_biggen_has_the_systems_prompt_and_a_rating_of_each_judge():
         "score_rubric": rubric,
         "model_name": "small",
         "response": "Eat.",
-        "human_score": 4,
-        "gpt4_score": 2,
+        "human_score": 4.0,
+        "claude_score": 3.5,
+        "max_score": 5,
+        "gpt4_score": 2.0,
     }
     found = read("prometheus", [row])
     (case,) = found.cases
     assert [message["content"] for message in case["prompt"]] == ["You plan.", "Plan a day."]
     assert {each["rater"]: each["level_id"] for each in found.ratings} == {"gpt4_1": "2", "human": "4"}
+    again = find_format("prometheus").read(write_prometheus(found.cases).text, "again.json")
+    assert again.cases[0]["prompt"] == case["prompt"]

@@ -323,3 +323,19 @@ def test_a_file_of_several_formats_or_of_none_is_refused_with_the_choices():
     for content, words in ((both, r"scale \(threads\), checklist \(checklist\)"), ({"a": 1}, "found a, expected")):
         with pytest.raises(RubricError, match=words):
             guess_format(json.dumps(content), "x.json")
+
+
+def test_a_fault_of_json_is_reported_before_the_format_is_found():
+    row = '{"instruction_id_list": [], "key": 1,}\n'
+    for text, path in (
+        (row, "x.jsonl"),
+        (f"[{row}]", "x.json"),
+        ('{"results": {"results": [{"score": 1,}]}}', "x.json"),
+    ):
+        with pytest.raises(RubricError, match=rf"{path}:1: found a comma before"):
+            guess_format(text, path)
+
+
+def test_a_log_of_inspect_is_not_taken_for_results_of_promptfoo():
+    log = {"version": 2, "eval": {"task": "sums"}, "results": {"total_samples": 1}, "samples": [{"id": 1}]}
+    assert guess_format(json.dumps(log), "log.json").name == "inspect-scores"
