@@ -507,7 +507,7 @@ def show_import(summary: ImportSummary) -> None:
         stdout.print(sentence, highlight=False)
     if summary.needs:
         needs = escape(plain("; ".join(summary.needs)))
-        stdout.print(f"a run needs {needs} (--allow-unscored goes without)", highlight=False, soft_wrap=True)
+        stdout.print(f"a run needs {needs}; criteria without them stay unscored", highlight=False, soft_wrap=True)
     if summary.kept:
         stdout.print(f"stored in metadata: {escape(plain('; '.join(summary.kept)))}")
     for sentence in summary.unmatched[:10]:

@@ -5,7 +5,8 @@ Weights are meant to add up to 1
 
 A method becomes the closest method of a rubric, and no sentence becomes a check:
 - a name in `NAMED_CHECKS`, `deterministic` or without a method, and without a rule: that check;
-- `deterministic`: `function`, with the placeholder name `dimensions:ID`; its `rule` is text that nothing here decides;
+- `deterministic`: `function`, with the placeholder name `dimensions:ID`; its `rule` is text that nothing here decides,
+  so that a score goes without it (`required: false`);
 - `semantic_similarity`: `similarity`; `claim_pipeline` and `groundedness`: `claims` against the context;
 - `llm_judge`: `judge`; `human`: `ratings`; both with the levels not_met, partly_met and met, as the file has none;
 - no method, as for a safety gate that is only named: `judge` with two levels, and people's ratings before its own.
@@ -243,6 +244,7 @@ def _criterion(entry: _Dimension | _Gate, criterion_id: str, stored: FieldCounts
     check = named_check(entry.method, entry.id, (entry.rule, entry.prompt))
     stored.note(*(f"{where}.{key}{_remark_on(key, entry.method, check)}" for key in left))
     levels = levels_of(entry.method, description, entry.id) if check is None else []
+    is_rule = entry.method == "deterministic" and check is None
     return {
         "id": criterion_id,
         **drop_empty({"name": entry.name}),
@@ -250,6 +252,8 @@ def _criterion(entry: _Dimension | _Gate, criterion_id: str, stored: FieldCounts
         **({"gate": True} if isinstance(entry, _Gate) else {"weight": plain_number(entry.weight)}),
         **({} if entry.threshold is None else {"threshold": entry.threshold / 100}),
         **drop_empty({"levels": levels}),
+        # Nothing here decides such a rule: the others give the score.
+        **({"required": False} if is_rule and not isinstance(entry, _Gate) else {}),
         "method": method_of(entry.method, criterion_id, check),
         **as_metadata("dimensions", left),
     }
@@ -308,7 +312,9 @@ def write_dimensions(rubric: Rubric) -> Exported:
 def _note_rubric(rubric: Rubric, lost: FieldCounts) -> None:
     sum_key = "weight_sum" if rubric.weight_sum == 1 else ""
     keys = f"version name description owner require_thresholds {sum_key}"  # the thresholds of dimensions are required
-    note_lost(rubric, "dimensions", lost, keys, "name gate threshold levels")
+    note_lost(rubric, "dimensions", lost, keys, "name gate threshold levels required")
+    optional = [criterion for criterion in rubric.criteria if not criterion.required]
+    lost.note(*("criteria.required" for criterion in optional if not isinstance(criterion.method, FunctionMethod)))
     lost.note(
         *("criteria.levels" for criterion in rubric.criteria if criterion.levels and not _has_default_levels(criterion))
     )

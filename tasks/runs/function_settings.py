@@ -104,25 +104,28 @@ def function_of(criterion: Criterion) -> str | None:
 
 
 def refuse_other_functions(rubric: Rubric, settings: FunctionSettings) -> None:
-    """Raise `RubricError` for functions of packages that are not allowed: a rubric must not choose code to run."""
+    """Raise `RubricError` for functions of packages that are not allowed: a rubric must not choose code to run.
+
+    Placeholders of imports name no code: their criteria stay unscored, as those of people without ratings do.
+    """
     runnable = runnable_functions(rubric, settings)
     faults = tuple(
         Fault(rubric.id, None, f"{criterion.id}: {_not_allowed_words(name)}")
         for criterion in rubric.criteria
-        if (name := function_of(criterion)) and criterion.id not in runnable
+        if (name := function_of(criterion)) and criterion.id not in runnable and not _is_placeholder(name)
     )
     if faults:
         raise RubricError(faults)
 
 
+def _is_placeholder(function: str) -> bool:
+    return is_within(function.partition(":")[0], STAND_INS)
+
+
 def _not_allowed_words(function: str) -> str:
-    module = function.partition(":")[0]
-    unscored = "with --allow-unscored it stays unscored"
-    if is_within(module, STAND_INS):
-        return f"found the function {function}, a placeholder of an import, expected an existing one; {unscored}"
-    package = module.partition(".")[0]
+    package = function.partition(":")[0].partition(".")[0]
     expected = f"--allow-functions {package}, or {FUNCTIONS}={package} in the environment"
-    unscored = f"a suites file or {SETTINGS_FILE} can only name fewer; {unscored}"
+    unscored = f"a suites file or {SETTINGS_FILE} can only name fewer; with --allow-unscored it stays unscored"
     return f"found the function {function}, whose package is not allowed, expected {expected}; {unscored}"
 
 

@@ -209,6 +209,11 @@ def test_an_export_names_what_it_loses_of_a_function(method: dict[str, Any], los
     assert sorted(write_dimensions(Rubric.model_validate(body)).lost) == lost
 
 
+def test_a_rule_in_words_is_no_part_of_the_score_until_something_decides_it():
+    (criterion,) = rubric_of(read_small(method="deterministic", rule="Every amount is metric.")).criteria
+    assert (criterion.method.type, criterion.required) == ("function", False)
+
+
 def test_an_export_names_what_it_loses_of_a_judge():
     body = read_small(method="llm_judge").rubric
     body["criteria"][0]["method"] = {"type": "judge", "max_tokens": 9, "guidance": "Thanks count."}
