@@ -21,6 +21,7 @@ from gradebook.flows.display.terminal import for_stdout, plain, show_rows, stdou
 from gradebook.rubrics.importers.case_rows import prompt_text
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.prompts.chat import read_chat
+from gradebook.rubrics.prompts.reply_parser import read_requirements, requirement_line
 from gradebook.rubrics.text.wording import counted, price_words, score_words, spread_words
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.rows import Row, model_name
@@ -152,6 +153,16 @@ class _Once:
             _print_field(name, text)
 
 
+def _print_evidence(name: str, evidence: str | None) -> None:
+    """Print requirements a line each, other evidence as it is stored."""
+    requirements = read_requirements(evidence)
+    for entry in requirements:
+        quote = f' "{entry.quote}"' if entry.quote else ""
+        _print_field("requirement", f"{requirement_line(entry)}{quote}")
+    if not requirements:
+        _print_field(name, evidence)
+
+
 def _show(origin: Origin, once: _Once) -> None:
     row = origin.row
     level = f"{row['level_id']}, " if row["level_id"] else ""
@@ -162,12 +173,12 @@ def _show(origin: Origin, once: _Once) -> None:
     _print_field("counts", f"{weight}{threshold}; output's score {_output_score(row)}")
     _print_field("rationale", row["rationale"] or (NO_REASONS if row["distribution"] else None))
     _print_field("probabilities", _spread(row))
-    _print_field("evidence", row["evidence"])
+    _print_evidence("evidence", row["evidence"])
     if origin.asked is not None:
         other_verdict = f"{origin.asked.level_id or 'unscored'}, {score_words(origin.asked.score)}"
         why = origin.asked.rationale or origin.asked.reason or "no reasons"
         _print_field("another judge", f"{other_verdict}, beside the verdict: {why}")
-        _print_field("its evidence", origin.asked.evidence)
+        _print_evidence("its evidence", origin.asked.evidence)
     once("asked", _question(row["prompt"]))
     _print_field("output", row["output"])
     once("criterion", row["description"])

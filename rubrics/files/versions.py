@@ -205,6 +205,7 @@ _METHOD_STEPS: dict[str, Step] = {
     "schema": "minor",
     "max_tokens": "minor",
     "can_abstain": "minor",
+    "lists_requirements": "minor",
     "field": "minor",
     "guidance": "patch",  # words for the judge, like descriptions
     "examples": "patch",

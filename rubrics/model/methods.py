@@ -153,6 +153,9 @@ class JudgeMethod(MethodSettings):
     penalties: Annotated[dict[Severity, Penalty], Field(min_length=1)] | None = None
     """with `unit: step`: severity: points, out of 100, that an error of it takes; default: those of the rubric's
     `taxonomy`"""
+    lists_requirements: bool = False
+    """`true`: before its level the judge lists what the case asks for, each with whether it is met and a quote: the
+    view `listed_requirements`. Judges that give probabilities alone list nothing"""
     can_abstain: bool = False
     """`true`: the judge may abstain; the verdict is then unscored, with the reason `abstained`"""
     hears_audio: bool = False
@@ -181,7 +184,12 @@ class JudgeMethod(MethodSettings):
     def _steps_are_judged_by_themselves(self) -> Self:
         if self.unit == "step":
             settings = {"sees": self.sees != "answer", "examples": self.examples, "can_abstain": self.can_abstain}
-            settings |= {"hears_audio": self.hears_audio, "prefer": self.prefer == "human", "field": self.field}
+            settings |= {
+                "lists_requirements": self.lists_requirements,
+                "hears_audio": self.hears_audio,
+                "prefer": self.prefer == "human",
+                "field": self.field,
+            }
             if conflicts := [name for name, is_given in settings.items() if is_given]:
                 raise ValueError(f"found {', '.join(conflicts)} with unit: step, expected neither")
         elif self.penalties is not None or self.steps_at_once != JudgeMethod.model_fields["steps_at_once"].default:

@@ -82,7 +82,7 @@ def render_packed(
         str(number): show_criterion(criterion, criterion_labels, style)
         for number, (criterion, criterion_labels) in enumerate(zip(criteria, labels, strict=True), start=1)
     }
-    return fill_prompt(PACKED_PROMPT, case, questions, style, template_of(criteria[0]))
+    return fill_prompt(PACKED_PROMPT, case, questions, style.of(criteria[0]), template_of(criteria[0]))
 
 
 def packed_schema(labels: Sequence[Mapping[str, str | None]], style: PromptStyle = DEFAULT_STYLE) -> dict[str, Any]:
@@ -112,6 +112,8 @@ def read_packed(
     refusal: str | None,
     labels: Sequence[Mapping[str, str | None]],
     output: str,
+    *,
+    lists_requirements: bool = False,
 ) -> list[ReadReply]:
     """Read the judgments of a batch, each as `read_reply` does.
 
@@ -131,6 +133,6 @@ def read_packed(
             unreadable(f"found judgments under {given_numbers or 'no number'}, expected {', '.join(numbers)}")
         ] * len(labels)
     return [
-        read_judgment(reply.judgments[number], criterion_labels, output)
+        read_judgment(reply.judgments[number], criterion_labels, output, lists_requirements=lists_requirements)
         for number, criterion_labels in zip(numbers, labels, strict=True)
     ]

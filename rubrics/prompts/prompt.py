@@ -38,7 +38,14 @@ MOST_LETTERED_LEVELS = 20  # maximum number of log-probabilities that endpoints 
 STEPS_PROMPT = "steps_v1"
 TEMPLATE_PROMPT = "template_v1"
 FLAWS_PROMPT = "flaws_v1"
+REQUIREMENTS_PROMPT = "requirements_v1"
 NO_STEPS = "no_steps: found no steps, expected those of an agent"
+_REQUIREMENT_SHAPE = {
+    "type": "object",
+    "properties": {"requirement": {"type": "string"}, "met": {"type": "boolean"}, "quote": {"type": "string"}},
+    "required": ["requirement", "met", "quote"],
+    "additionalProperties": False,
+}
 _UNABLE = "It can't be judged: what is shown does not let anyone answer the question."
 
 Messages = list[dict[str, Any]]
@@ -133,11 +140,17 @@ class PromptStyle:
     reply_order: Literal["evidence_first", "level_first"] = "evidence_first"
     level_order: Literal["worst_first", "best_first"] = "worst_first"
     flaws_first: bool = False  # the judge names the output's flaws before anything else
+    lists_requirements: bool = False  # the judge lists what the case asks for, in place of evidence
 
     @property
     def swapped(self) -> "PromptStyle":
         """Same style with the levels in the opposite order."""
         return replace(self, level_order="best_first" if self.level_order == "worst_first" else "worst_first")
+
+    def of(self, criterion: Criterion) -> "PromptStyle":
+        """Style of a criterion's questions: a reply with reasons has its requirements, where the method lists them."""
+        is_listing = self.reply == "reply" and lists_requirements(criterion)
+        return replace(self, lists_requirements=True) if is_listing else self
 
     @property
     def prompt_name(self) -> str:
@@ -149,7 +162,7 @@ class PromptStyle:
         """Keys of a reply, in the requested order."""
         if self.reply == "logprobs":
             return ("level",)
-        keys = ("evidence", "rationale", "level")
+        keys = ("requirements" if self.lists_requirements else "evidence", "rationale", "level")
         keys = ("level", *keys[:2]) if self.reply_order == "level_first" else keys
         return ("flaws", *keys) if self.flaws_first else keys
 
@@ -160,9 +173,13 @@ DEFAULT_STYLE = PromptStyle()
 def prompt_digest(style: PromptStyle = DEFAULT_STYLE, sees: Sees = "answer") -> str:
     """Digest of the prompt file of a style, with the text about steps where these are shown; 32 hex digits."""
     digest = seeing_digest(style.prompt_name, sees)
-    if not style.flaws_first:
-        return digest
-    return digest_of(f"{digest}|{file_digest(FLAWS_PROMPT)}")
+    for prompt_name, is_included in (
+        (FLAWS_PROMPT, style.flaws_first),
+        (REQUIREMENTS_PROMPT, style.lists_requirements),
+    ):
+        if is_included:
+            digest = digest_of(f"{digest}|{file_digest(prompt_name)}")
+    return digest
 
 
 def seeing_digest(prompt_name: str, sees: Sees) -> str:
@@ -227,12 +244,17 @@ def render_messages(
     """
     drawn = label_of(criterion, request_key, case, style) if labels is None else labels
     question = show_criterion(criterion, drawn, style)
-    return fill_prompt(style.prompt_name, case, question, style, template_of(criterion))
+    return fill_prompt(style.prompt_name, case, question, style.of(criterion), template_of(criterion))
 
 
 def template_of(criterion: Criterion) -> str | None:
     """Template by which the criterion shows a case; None for all columns."""
     return _method_of(criterion).template
+
+
+def lists_requirements(criterion: Criterion) -> bool:
+    """Whether the judge lists what a case asks for."""
+    return _method_of(criterion).lists_requirements
 
 
 def without_template(criterion: Criterion) -> Criterion:
@@ -254,6 +276,8 @@ def fill_prompt(
     if style.flaws_first:
         sections |= {"flaws": read_sections(FLAWS_PROMPT)["flaws"]}
         sections["system"] = sections["system"].replace("these three keys", "these four keys")
+    if style.lists_requirements:
+        sections |= {"requirements": read_sections(REQUIREMENTS_PROMPT)["requirements"]}
     steps = "\n".join(f"{number}. {sections.get(key)}" for number, key in enumerate(style.reply_keys, start=1))
     first, last = ("worst", "best") if style.level_order == "worst_first" else ("best", "worst")
     system = sections["system"].replace("{first}", first).replace("{last}", last).replace("{steps}", steps)
@@ -353,6 +377,7 @@ def judgment_shape(labels: Collection[str], style: PromptStyle) -> dict[str, Any
     shapes: dict[str, Any] = {
         "flaws": {"type": "array", "items": {"type": "string"}},
         "evidence": {"type": "array", "items": {"type": "string"}},
+        "requirements": {"type": "array", "items": _REQUIREMENT_SHAPE},
         "rationale": {"type": "string"},
         "level": {"type": "string", "enum": sorted(labels)},
     }
@@ -381,6 +406,7 @@ def criterion_digest(criterion: Criterion) -> str:
     ]
     content += [] if criterion.name is None else ["name", criterion.name]
     content += [file_digest(TEMPLATE_PROMPT)] if "template" in method_keys else []
+    content += [file_digest(REQUIREMENTS_PROMPT)] if "lists_requirements" in method_keys else []
     return digest_of(json.dumps(content, ensure_ascii=False))
 
 
@@ -424,6 +450,8 @@ def repair_messages(
     """
     sections = read_sections(prompt_name or style.prompt_name)
     fault = sections[read.fault or "not_json"]
+    if style.lists_requirements:
+        fault = fault.replace("`evidence`", "`requirements`")
     quotes = ", ".join(shown_json(quote[:MOST_QUOTE_SHOWN]) for quote in read.unverified[:MOST_QUOTES_NAMED])
     # Text with the judge's words is filled in last: nothing in it is a slot.
     template = sections["repair"].replace("three keys", "four keys") if style.flaws_first else sections["repair"]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from gradebook.rubrics.prompts.prompt_text import fold_text
 
@@ -30,6 +30,7 @@ MOST_REPLY_LENGTH = 1_000_000  # characters; a longer reply is not parsed
 MOST_OBJECTS_TRIED = 1_000
 MOST_QUOTES_READ = 200  # a reply with more is not a selection, and each has to be searched
 MOST_QUOTES_KEPT, MOST_QUOTE_LENGTH, MOST_RATIONALE_LENGTH = 20, 1_000, 4_000
+MOST_REQUIREMENTS = 60  # of a reply that are kept
 MOST_FOUND = 60  # characters of a reply's own words in a reason
 # Endings by the names that providers have for them, in small letters.
 _CUT_OFF = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"})
@@ -47,8 +48,23 @@ _FENCED = re.compile(r"\A```(?:json|JSON)?[ \t]*\r?\n(.*)\n[ \t]*```\Z", re.DOTA
 # A string, also without its end, or a comment: each is one match, so that no text makes the search slow.
 _STRING_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*+(?:"|\Z))|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _STRING_OR_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+(?:"|\Z))|,(?=\s*[}\]])', re.DOTALL)
-_REASONS = ("evidence", "rationale", "flaws")  # keys that decide nothing: verdicts that differ in them are one
+_REASONS = (
+    "evidence",
+    "requirements",
+    "rationale",
+    "flaws",
+)  # keys that decide nothing: verdicts that differ in them are one
 _AROUND_LABEL = " \t\r\n*_`'\"."
+
+
+class Requirement(BaseModel):
+    """Thing that a case asks for, as a judge lists it. quote: passage of the output that decides it; "" if none does."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    requirement: str
+    met: bool
+    quote: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +81,7 @@ class ReadReply:
     distribution: Mapping[str, float] | None = None  # level id -> probability, with sum 1
     fault: ReplyFault | None = None  # reported to the judge in a repair request
     unverified: tuple[str, ...] = ()  # quotes that do not occur in the output
+    requirements: tuple[Requirement, ...] = ()  # of a criterion that lists them, in place of evidence
 
 
 def unreadable(found: str) -> ReadReply:
@@ -81,10 +98,21 @@ class _Reply(BaseModel):
     flaws: list[str] = []  # of a judge that was asked for them
 
 
+class _ListingReply(_Reply):
+    evidence: list[str] = []
+    requirements: list[Requirement]
+
+
 def read_reply(
-    text: str | None, finish_reason: str | None, refusal: str | None, labels: Mapping[str, str | None], output: str
+    text: str | None,
+    finish_reason: str | None,
+    refusal: str | None,
+    labels: Mapping[str, str | None],
+    output: str,
+    *,
+    lists_requirements: bool = False,
 ) -> ReadReply:
-    """Read one reply of a judge.
+    """Read one reply of a judge. lists_requirements: its key `requirements` is in place of `evidence`.
 
     labels: label -> level id, None for "can't be judged". A level is read only from the reply's `level` field and only
     by its label, in any case and without the blanks and marks around it; never searched in the text, which may repeat
@@ -93,14 +121,20 @@ def read_reply(
     ending = read_ending(finish_reason, refusal)
     if ending is not None:
         return ending
-    reply = parse_reply(text or "", _Reply)
+    reply = parse_reply(text or "", _shape(lists_requirements))
     return reply if isinstance(reply, ReadReply) else _read_judgment(reply, labels, output)
 
 
-def read_judgment(value: object, labels: Mapping[str, str | None], output: str) -> ReadReply:
+def _shape(lists_requirements: bool) -> type[_Reply]:
+    return _ListingReply if lists_requirements else _Reply
+
+
+def read_judgment(
+    value: object, labels: Mapping[str, str | None], output: str, *, lists_requirements: bool = False
+) -> ReadReply:
     """Read one judgment of a reply with several. value: as returned by `json.loads`."""
     try:
-        return _read_judgment(_Reply.model_validate(value), labels, output)
+        return _read_judgment(_shape(lists_requirements).model_validate(value), labels, output)
     except ValidationError as error:
         return unreadable(_shape_fault(error))
 
@@ -112,18 +146,33 @@ def _read_judgment(reply: _Reply, labels: Mapping[str, str | None], output: str)
         return ReadReply("parse_error", rationale=clean_text(message), fault="unknown_label")
     if reply.model_extra and (fault := _extra_fault(reply.model_extra, label, labels)):
         return unreadable(fault)
-    quotes = [quote for quote in reply.evidence if fold_text(quote)]
+    listed = reply.requirements if isinstance(reply, _ListingReply) else []
+    quotes = [quote for quote in (*reply.evidence, *(entry.quote for entry in listed)) if fold_text(quote)]
+    requirements = tuple(map(_clean_requirement, listed[:MOST_REQUIREMENTS]))
     unverified = tuple(find_unquoted(quotes, output)) if len(quotes) <= MOST_QUOTES_READ else tuple(quotes)
     level_id = labels[label]
     flaws_text = f"Flaws: {'; '.join(reply.flaws)}. " if reply.flaws else ""
     rationale, evidence = clean_text(flaws_text + reply.rationale, MOST_RATIONALE_LENGTH), _cut_quotes(quotes)
     if level_id is None:  # its quotes decide nothing, so a false quote does not invalidate it but is dropped
-        return ReadReply("abstained", None, () if unverified else evidence, rationale)
+        sources = () if unverified else evidence, rationale
+        return ReadReply("abstained", None, *sources, requirements=() if unverified else requirements)
     if unverified:
+        false_quotes = _cut_quotes(unverified)
         return ReadReply(
-            "evidence_unverified", level_id, evidence, rationale, fault="unverified", unverified=_cut_quotes(unverified)
+            "evidence_unverified",
+            level_id,
+            evidence,
+            rationale,
+            fault="unverified",
+            unverified=false_quotes,
+            requirements=requirements,
         )
-    return ReadReply("scored", level_id, evidence, rationale)
+    return ReadReply("scored", level_id, evidence, rationale, requirements=requirements)
+
+
+def _clean_requirement(entry: Requirement) -> Requirement:
+    requirement, quote = (clean_text(text, MOST_QUOTE_LENGTH) for text in (entry.requirement, entry.quote))
+    return Requirement(requirement=requirement, met=entry.met, quote=quote)
 
 
 def _bare_label(level: str, labels: Collection[str]) -> str | None:
@@ -145,6 +194,24 @@ def _extra_fault(extra: Mapping[str, Any], label: str, labels: Collection[str]) 
     if isinstance(value, dict | list) or any(other != label and other.casefold() in written for other in labels):
         return f"found the key {key[:MOST_FOUND]!r} that was not asked for, and may hold another verdict"
     return None
+
+
+_REQUIREMENTS = TypeAdapter(list[Requirement])
+
+
+def read_requirements(evidence: str | None) -> list[Requirement]:
+    """Requirements stored as a verdict's evidence; [] if it is another kind of text."""
+    if evidence is None or not evidence.startswith('[{"requirement":'):
+        return []
+    try:
+        return _REQUIREMENTS.validate_json(evidence)
+    except ValidationError:
+        return []
+
+
+def requirement_line(entry: Requirement) -> str:
+    """Requirement in one line, for people."""
+    return f"{'met' if entry.met else 'missing'}: {entry.requirement}"
 
 
 def _cut_quotes(quotes: Sequence[str]) -> tuple[str, ...]:

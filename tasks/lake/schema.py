@@ -318,6 +318,7 @@ KNOWN_VIEWS = {
     "cost_history": ("26869418fb2c8a730fe3013058733f7d",),
     "worst_outputs": ("dc6ed085318aa1ed7bac40314c5081b6",),
     "steps": ("176cb0cac40d9180b3a4966285e62e57",),
+    "listed_requirements": ("a63051b1272d9e0a0d415de0f50d20fb",),
     "judge_gaps": ("db8c6daabc4950680d0d195b1b24fc52",),
     "preference_rates": ("cc2ff4d10cac417d124203cb8403a527",),
     "reward_guards": ("f676012e5182b2559dc29d437ed923d4", "92c40f234a3e59a3aa6fb4ac956650bc"),

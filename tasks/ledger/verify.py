@@ -151,8 +151,8 @@ def _reread(judgment: Row, criterion: Criterion, case: Case, style: PromptStyle,
     question = Question(output_id, criterion, case, key, judgment["replicate"], style=style)
     if question.prompt_digest != judgment["prompt_digest"]:
         return None
-    text = judgment["reply"]
-    return question.request().read(only_object(text, style.reply_keys) if is_plain and text else text, None, None, None)
+    text, reply_keys = judgment["reply"], style.of(criterion).reply_keys
+    return question.request().read(only_object(text, reply_keys) if is_plain and text else text, None, None, None)
 
 
 def _reread_recorded(judgment: Row, output: str) -> ReadReply | None:

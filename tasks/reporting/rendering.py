@@ -21,6 +21,7 @@ import jinja2
 import yaml
 from markupsafe import Markup
 
+from gradebook.rubrics.prompts.reply_parser import read_requirements
 from gradebook.rubrics.text.tables import Table
 from gradebook.rubrics.text.wording import (
     counted,
@@ -192,7 +193,9 @@ def quotes_of(evidence: str | None, method: str) -> tuple[str, ...]:
 
 
 def judge_quotes(evidence: str) -> tuple[str, ...] | None:
-    """Quotes of a judge, stored as a JSON list; None if the evidence is another kind of text."""
+    """Quotes of a judge, stored as a JSON list, also of requirements; None if the evidence is another kind of text."""
+    if requirements := read_requirements(evidence):
+        return tuple(whole_text(entry.quote) for entry in requirements if entry.quote.strip())
     if not evidence.startswith("["):
         return None
     try:

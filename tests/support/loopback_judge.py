@@ -295,6 +295,7 @@ class LoopbackJudge(LoopbackServer):
         ordered = re.search(r"level: (\w+)", prompt.rpartition("CASE\n")[2]) if self.is_gullible else None
         reply = {
             "evidence": ["words that were never written"] if is_liar else [],
+            "requirements": [{"requirement": "An answer.", "met": True, "quote": ""}],
             "rationale": "Because.",
             "level": ordered[1] if ordered else level,
         }

@@ -34,6 +34,7 @@ from gradebook.rubrics.prompts.prompt import (
     View,
     audio_and_view,
     criterion_digest,
+    lists_requirements,
     repair_messages,
     template_of,
 )
@@ -44,10 +45,10 @@ from gradebook.tasks.judging.settings.judge import Ceilings, Judge, JudgeSetting
 
 
 def packs_of(criteria: Sequence[Criterion], packing: Packing) -> list[tuple[Criterion, ...]]:
-    """Batches of criteria that see and hear the same, of at most so many and as long as labels suffice."""
+    """Batches of criteria that see, hear and list the same, of at most so many and as long as labels suffice."""
 
-    def view(criterion: Criterion) -> tuple[tuple[bool, View], str]:
-        return audio_and_view(criterion), template_of(criterion) or ""
+    def view(criterion: Criterion) -> tuple[tuple[bool, View], str, bool]:
+        return audio_and_view(criterion), template_of(criterion) or "", lists_requirements(criterion)
 
     packs: list[tuple[Criterion, ...]] = []
     for criterion in sorted(criteria, key=view):
@@ -131,17 +132,20 @@ class PackedQuestion(SeveralQuestions):
         criteria = [question.criterion for question in self.questions]
         keys = [question.request_key for question in self.questions]
         labels = pack_labels(criteria, keys, first.case)
+        style = first.style.of(first.criterion)
+        is_listing = style.lists_requirements
 
         def read_parts(text: str | None, finish_reason: str | None, refusal: str | None) -> list[ReadReply]:
-            return read_packed(text, finish_reason, refusal, labels, first.case.quotable)
+            quotable = first.case.quotable
+            return read_packed(text, finish_reason, refusal, labels, quotable, lists_requirements=is_listing)
 
         def repair(text: str, useless: ReadReply) -> Messages:
-            return repair_messages(messages, text, useless, first.style, prompt_name=PACKED_PROMPT)
+            return repair_messages(messages, text, useless, style, prompt_name=PACKED_PROMPT)
 
-        messages = render_packed(first.case, criteria, keys, first.style)
+        messages = render_packed(first.case, criteria, keys, style)
         return Request(
             messages,
-            packed_schema(labels, first.style),
+            packed_schema(labels, style),
             lambda text, finish_reason, refusal, _choices: read_parts(text, finish_reason, refusal)[0],
             repair=repair,
             parts=self.questions,

@@ -105,7 +105,9 @@ def _shares(columns: dict[str, Any], count: int) -> list[dict[str, Any]]:
 
 
 def evidence_text(read: ReadReply) -> str | None:
-    """Quotes as a JSON list; None without quotes."""
+    """Requirements as a JSON list of objects, or quotes as one of texts; None without either."""
+    if read.requirements:
+        return orjson.dumps([entry.model_dump() for entry in read.requirements]).decode()
     return orjson.dumps(read.evidence).decode() if read.evidence else None
 
 

@@ -67,7 +67,7 @@ class Outcome:
 
     status: Literal["scored", "unscored"]
     level_id: str | None = None
-    evidence: str | None = None  # JSON list of quotes
+    evidence: str | None = None  # JSON list of quotes, or of requirements
     rationale: str | None = None
     reason: str | None = None  # why unscored
     judgment_id: str | None = None  # row of the last reply; None: no reply
@@ -140,27 +140,30 @@ class Question:
     @property
     def prompt_digest(self) -> str:
         """Digest of the judge's prompt file."""
-        return prompt_digest(self.style, self.case.sees)
+        return prompt_digest(self.style.of(self.criterion), self.case.sees)
 
     def request(self) -> Request:
         """Messages with the case and the criterion, and the labels that the reply may name."""
-        labels = label_of(self.criterion, self.request_key, self.case, self.style)
-        is_logprobs = self.style.reply == "logprobs"
+        style = self.style.of(self.criterion)
+        labels = label_of(self.criterion, self.request_key, self.case, style)
+        is_logprobs = style.reply == "logprobs"
+        is_listing = style.lists_requirements
 
         def read(
             text: str | None, finish_reason: str | None, refusal: str | None, choices: TokenChoices | None
         ) -> ReadReply:
             if is_logprobs:
                 return read_levels(text, finish_reason, refusal, choices, labels)
-            return read_reply(text, finish_reason, refusal, labels, self.case.quotable)
+            quotable = self.case.quotable
+            return read_reply(text, finish_reason, refusal, labels, quotable, lists_requirements=is_listing)
 
-        messages = render_messages(self.case, self.criterion, self.request_key, self.style, labels)
+        messages = render_messages(self.case, self.criterion, self.request_key, style, labels)
 
         def repair(text: str, useless: ReadReply) -> Messages:
-            return repair_messages(messages, text, useless, self.style)
+            return repair_messages(messages, text, useless, style)
 
         max_tokens = getattr(self.criterion.method, "max_tokens", None) or (LABEL_TOKENS if is_logprobs else None)
-        return Request(messages, reply_schema(labels, self.style), read, max_tokens, is_logprobs, repair)
+        return Request(messages, reply_schema(labels, style), read, max_tokens, is_logprobs, repair)
 
     def answer(self, outcome: Outcome) -> "Answer":
         """Pair the outcome with its question."""

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from gradebook.rubrics.model.errors import Fault, FaultList, JudgeSettingsError, show_faults
 from gradebook.rubrics.model.levels import Level, place_score
 from gradebook.rubrics.model.rubric import Criterion
-from gradebook.rubrics.prompts.reply_parser import ReadReply, ReplyStatus, UselessStatus, is_quoted
+from gradebook.rubrics.prompts.reply_parser import ReadReply, ReplyStatus, Requirement, UselessStatus, is_quoted
 from gradebook.rubrics.text.plain_words import fault_lines
 from gradebook.tasks.judging.replies.journal import Journal
 from gradebook.tasks.judging.replies.judgment_row import TOKEN_COLUMNS, judgment_row, outcome_of
@@ -45,7 +45,7 @@ class RecordedReply(BaseModel):
     distribution: dict[str, Probability] | None = None  # level id -> probability
     status: RecordedStatus | None = None
     reply: str | None = None  # raw text of an unusable reply; for endpoint_error, the error
-    evidence: list[str] = []
+    evidence: list[str] | list[Requirement] = []
     rationale: str | None = ""
 
     @property
@@ -100,13 +100,15 @@ def read_recorded(reply: RecordedReply, output: str) -> ReadReply:
 
     Raises `ValueError` for `endpoint_error`, which is no reply.
     """
-    quotes = tuple(quote for quote in reply.evidence if quote.strip())
+    requirements = tuple(entry for entry in reply.evidence if isinstance(entry, Requirement))
+    texts = [entry.quote if isinstance(entry, Requirement) else entry for entry in reply.evidence]
+    quotes = tuple(text for text in texts if text.strip())
     if reply.status == NO_REPLY:
         raise ValueError(f"{NO_REPLY}: expected a reply")
     if reply.status is not None:
-        return ReadReply(reply.status, None, quotes, reply.rationale)
+        return ReadReply(reply.status, None, quotes, reply.rationale, requirements=requirements)
     status: ReplyStatus = "scored" if is_quoted(quotes, output) else "evidence_unverified"
-    return ReadReply(status, reply.level, quotes, reply.rationale, reply.distribution)
+    return ReadReply(status, reply.level, quotes, reply.rationale, reply.distribution, requirements=requirements)
 
 
 def read_replies(path: Path) -> dict[_Key, _NumberedReply]:

@@ -11,6 +11,7 @@ from gradebook.rubrics.prompts.chat import read_chat, readable_message
 from gradebook.rubrics.prompts.media import Medium, Place
 from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
 from gradebook.rubrics.prompts.prompt import Case
+from gradebook.rubrics.prompts.reply_parser import read_requirements, requirement_line
 from gradebook.rubrics.statistics.release import TOLERANCE
 from gradebook.rubrics.text.wording import spread_words
 from gradebook.tasks.datasets.discovery import dataset_files, dataset_folders
@@ -206,7 +207,8 @@ class Answer:
 class Judged:
     """Verdict on an output and criterion. criterion: display name; question: the criterion's description.
 
-    level: display name, empty for a bare score. why, quotes: reason and quoted evidence. voices: the level given by
+    level: display name, empty for a bare score. why, quotes: reason and quoted evidence. requirements: a line each,
+    where the judge listed them, in place of the quotes. voices: the level given by
     each judge and rater. paired: verdict of the other answer on the criterion; is_different: whether the two differ.
     """
 
@@ -222,13 +224,14 @@ class Judged:
     why: str
     quotes: tuple[str, ...]
     voices: tuple[str, ...]
+    requirements: tuple[str, ...] = ()
     paired: "Judged | None" = None
     is_different: bool = False
 
     @property
     def texts(self) -> tuple[str, ...]:
         """All texts from inputs and judges, whose lengths are not bounded here."""
-        return (self.criterion, self.question, self.why, *self.quotes, *self.voices)
+        return (self.criterion, self.question, self.why, *self.quotes, *self.requirements, *self.voices)
 
 
 def answer_of(output: ReadOutput, room: PictureBudget) -> Answer:
@@ -265,6 +268,7 @@ def judged_rows(output: ReadOutput, other: ReadOutput | None, alike: Collection[
 
 def _judged(row: Row, scores: Row) -> Judged:
     is_scored = row["score"] is not None
+    requirements = read_requirements(row["evidence"])
     quotes = judge_quotes(row["evidence"]) if row["evidence"] else ()
     is_rated = row["method"] == "ratings" and bool(row["voices"])  # the voices repeat the evidence of ratings
     plain_evidence = row["evidence"] if quotes is None and not is_rated else None
@@ -282,7 +286,8 @@ def _judged(row: Row, scores: Row) -> Judged:
         level=cut(row["level"] or "") if is_scored else "unscored",
         score=row["score"],
         why=cut(": ".join(text for text in (row["reason"], row["rationale"], plain_evidence, unreasoned) if text)),
-        quotes=tuple(cut(quote) for quote in (quotes or ())[:MOST_QUOTES]),
+        quotes=tuple(cut(quote) for quote in (() if requirements else quotes or ())[:MOST_QUOTES]),
+        requirements=tuple(cut(requirement_line(entry)) for entry in requirements[:MOST_QUOTES]),
         voices=tuple(cut(opinion) for opinion in row["voices"][:MOST_VOICES]),
     )
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.published_runs import publish
-from tests.support.samples import write_lines, write_rubric
+from tests.support.samples import query, write_lines, write_rubric
 
 OWN = [{"id": "polite", "description": "Is it polite?", "method": {"type": "judge"}}]
 
@@ -94,3 +94,58 @@ def test_one_screen_has_all_of_it_and_a_wrong_name_is_told(gradebook, sent):
         refused = gradebook("why", "plain", *words)
         assert refused.code == 2
         assert said in refused.err
+
+
+LISTING = """
+id: listing
+version: 1.0.0
+criteria:
+  - id: complete
+    description: Which of the request's requirements are met?
+    levels:
+      - {id: gap, score: 0, description: One is missing.}
+      - {id: all, score: 1, description: All are met.}
+    method: {type: judge, lists_requirements: true}
+  - id: kind
+    description: Is it kind?
+    levels: [{id: unkind, score: 0}, {id: kind, score: 1}]
+    method: {type: judge}
+"""
+ENTRIES = [("name the capital", True, "Canberra"), ("name the year", False, "")]
+
+
+def listing_reply(body: dict[str, Any]) -> str:
+    """Reply by the schema of the request, batched or not, with a list where one is asked for."""
+    schema = body["response_format"]["json_schema"]["schema"]
+    batched = schema["properties"].get("judgments")
+    reply = {"evidence": [], "rationale": "So."}
+    reply["requirements"] = [{"requirement": text, "met": met, "quote": quote} for text, met, quote in ENTRIES]
+
+    def judgment(shape: dict[str, Any]) -> dict[str, Any]:
+        return {name: ({"level": shape["properties"]["level"]["enum"][0]} | reply)[name] for name in shape["required"]}
+
+    if batched is None:
+        return json.dumps(judgment(schema))
+    return json.dumps({"judgments": {number: judgment(shape) for number, shape in batched["properties"].items()}})
+
+
+def test_requirements_that_the_judge_lists_are_rows_and_lines(gradebook, tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    monkeypatch.chdir(tmp_path)
+    outputs = write_lines(tmp_path / "outputs.jsonl", [{"case_id": "c", "model": "m", "output": "Canberra."}])
+    (tmp_path / "rubric.yaml").write_text(LISTING, encoding="utf-8")
+    (tmp_path / "packed.yaml").write_text("{model: gpt-4o, packing: 2}", encoding="utf-8")
+    with LoopbackJudge() as judge:
+        judge.writer = listing_reply
+        monkeypatch.setenv("OPENAI_BASE_URL", judge.base_url)
+        publish(outputs, tmp_path / "rubric.yaml", run_id="alone", judge="gpt-4o-mini")
+        publish(outputs, tmp_path / "rubric.yaml", run_id="packed", judge=str(tmp_path / "packed.yaml"))
+    rows = query(gradebook, "from listed_requirements order by run_id, position")
+    assert [(row["run_id"], row["criterion_id"], row["requirement"], row["is_met"], row["quote"]) for row in rows] == [
+        (run, "complete", text, is_met, quote or None) for run in ("alone", "packed") for text, is_met, quote in ENTRIES
+    ]
+    assert 'requirement: met: name the capital "Canberra"' in gradebook("why", "alone", "c", "complete").out
+    assert gradebook("ledger", "verify").code == 0
+    page = gradebook("report", "alone", "-o", "page.html")
+    assert page.code == 0, page.err
+    assert "<li>missing: name the year</li>" in (tmp_path / "page.html").read_text("utf-8")

@@ -219,6 +219,26 @@ def test_flaws_come_first_where_they_are_asked_for():
     assert len({prompt_digest(style), prompt_digest()}) == 2
 
 
+LISTED = {"type": "judge", "lists_requirements": True}
+
+
+@pytest.mark.parametrize(
+    ("style", "keys"),
+    [
+        (PromptStyle(), ["requirements", "rationale", "level"]),
+        (PromptStyle(reply_order="level_first", flaws_first=True), ["flaws", "level", "requirements", "rationale"]),
+        (PromptStyle(reply="logprobs"), ["level"]),
+    ],
+)
+def test_requirements_stand_in_place_of_evidence_where_a_reply_has_reasons(style: PromptStyle, keys: list[str]):
+    criterion = make_criterion(method=LISTED)
+    assert judgment_shape(["K1"], style.of(criterion))["required"] == keys
+    system = render_messages(CASE, criterion, KEY, style)[0]["content"]
+    assert ("`requirements`: one entry for each thing" in system) == ("requirements" in keys)
+    assert style.of(make_criterion()) == style
+    assert criterion_digest(criterion) != criterion_digest(make_criterion())
+
+
 def test_the_criterion_digest_does_not_see_the_scores_of_levels():
     levels = [level.model_dump() for level in make_criterion().levels]
     levels[0]["score"] = 0.25

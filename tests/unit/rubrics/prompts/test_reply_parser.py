@@ -1,12 +1,20 @@
 """The ladder of reading a reply, as a truth table."""
 
 import json
+from typing import Any
 
 import pytest
 
 from gradebook.rubrics.prompts import reply_parser as replies
 from gradebook.rubrics.prompts.prompt_text import fold_text
-from gradebook.rubrics.prompts.reply_parser import MOST_REPLY_LENGTH, find_unquoted, read_reply
+from gradebook.rubrics.prompts.reply_parser import (
+    MOST_REPLY_LENGTH,
+    ReadReply,
+    find_unquoted,
+    read_reply,
+    read_requirements,
+)
+from gradebook.tasks.judging.replies.judgment_row import evidence_text
 from tests.support.law_over import law_over
 
 LABELS: dict[str, str | None] = {"BCDF": "bad", "GHJK": "good", "LMNP": None}
@@ -260,3 +268,45 @@ def test_a_judge_that_abstains_is_held_to_no_quote():
 def test_a_nul_is_not_kept():
     read = read_reply(GOOD.replace("So.", "S\\u0000o."), "stop", None, LABELS, "")
     assert read.rationale == "So."
+
+
+def listing(*entries: tuple[str, bool, str], **changes: Any) -> str:
+    requirements = [{"requirement": text, "met": is_met, "quote": quote} for text, is_met, quote in entries]
+    return json.dumps({"requirements": requirements, "rationale": "So.", "level": "BCDF"} | changes)
+
+
+def read_listing(text: str, output: str) -> ReadReply:
+    return read_reply(text, "stop", None, LABELS, output, lists_requirements=True)
+
+
+def test_requirements_are_read_with_their_quotes():
+    text = listing(("Name the capital.", True, "Canberra"), ("Name the year.", False, ""))
+    read = read_listing(text, "It is Canberra.")
+    assert (read.status, read.evidence) == ("scored", ("Canberra",))
+    assert [(entry.requirement, entry.met, entry.quote) for entry in read.requirements] == [
+        ("Name the capital.", True, "Canberra"),
+        ("Name the year.", False, ""),
+    ]
+    assert read_requirements(evidence_text(read)) == list(read.requirements)
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (listing(("Name the capital.", True, "Sydney")), "evidence_unverified"),
+        (GOOD, "parse_error"),  # evidence in place of the list
+        (listing(requirements=[{"requirement": "Name it.", "met": "yes", "quote": ""}]), "parse_error"),
+        (listing(requirements=[{"requirement": "Name it.", "met": True, "level": "BCDF"}]), "parse_error"),
+    ],
+)
+def test_a_list_of_another_shape_or_with_a_false_quote_is_refused(text: str, status: str):
+    assert read_listing(text, "It is Canberra.").status == status
+
+
+def test_requirements_that_nobody_asked_for_are_refused():
+    assert read_reply(listing(evidence=[]), "stop", None, LABELS, OUTPUT).status == "parse_error"
+
+
+@pytest.mark.parametrize("evidence", [None, "[]", '["quote"]', '[{"requirement": "a"}', '[{"requirement": 1}]'])
+def test_other_evidence_is_no_list_of_requirements(evidence: str | None):
+    assert read_requirements(evidence) == []
