@@ -58,7 +58,7 @@ _AROUND_LABEL = " \t\r\n*_`'\"."
 
 
 class Requirement(BaseModel):
-    """Thing that a case asks for, as a judge lists it. quote: passage of the output that decides it; "" if none does."""
+    """Thing that a case asks for, as a judge lists it. quote: passage of the output that decides it, or ""."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 

@@ -1,5 +1,5 @@
--- listed_requirements: one row per run_id, output_id, criterion_id, position (from 0): what the judge found the case to ask
--- of the output, on criteria with `lists_requirements`.
+-- listed_requirements: one row per run_id, output_id, criterion_id, position (from 0): what the judge found the case
+-- to ask of the output, on criteria with `lists_requirements`.
 with listed as (
     select
         run_id,
