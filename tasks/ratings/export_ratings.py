@@ -116,8 +116,13 @@ def _claims_row(row: Row) -> dict[str, Any]:
 
 
 def _flat(row: Row) -> dict[str, Any]:
-    """Row of a rating, with its level or, without one, its score: an import refuses a row with both."""
+    """Row of a rating, with its level or, without one, its score: an import refuses a row with both.
+
+    A note without a rating has `n/a` as its level.
+    """
     cells = {name: value for name, value in row.items() if name not in _NO_COLUMNS}
+    if row["score"] is None:
+        cells["level_id"] = "n/a"
     return cells | {"score": None if row["level_id"] is not None else row["score"], "rated_at": _moment(row)}
 
 
@@ -138,8 +143,8 @@ def _potato_rows(rows: Sequence[Row], rubric: Rubric | None) -> Iterator[dict[st
             "annotator": sheet[0]["rater"],
             "timestamp": _moment(sheet[0]),
             "rubric": {
-                "criteria_ratings": {name: _value(row) for name, row in by_name.items()},
-                **({} if overall is None else {OVERALL: _value(overall)}),
+                "criteria_ratings": {name: _value(row) for name, row in by_name.items() if row["score"] is not None},
+                **({} if overall is None or overall["score"] is None else {OVERALL: _value(overall)}),
                 **drop_none({"notes": shared, "criteria_notes": notes or None}),
                 "weighted_score": score if rating is None else rating,
             },
@@ -172,7 +177,9 @@ def _label_studio_tasks(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
 
 def _results(row: Row) -> Iterator[dict[str, Any]]:
     name = row["criterion_id"]
-    if row["level_id"] is None:
+    if row["score"] is None:
+        pass
+    elif row["level_id"] is None:
         yield {"from_name": name, "to_name": "output", "type": "number", "value": {"number": row["score"]}}
     else:
         yield {"from_name": name, "to_name": "output", "type": "choices", "value": {"choices": [row["level_id"]]}}

@@ -38,7 +38,7 @@ def insert_ratings(connection: duckdb.DuckDBPyConnection, relation: str) -> None
 
     relation: name of one with the columns of `RATING_SCHEMA` and `line`, by which rows are ordered: of a rater's
     ratings the one stored later counts. So an undated rating is inserted again if another one was stored after it. A
-    row without a score is inserted if it retracts a stored rating.
+    row without a score is inserted if it has a note or retracts a stored rating.
     """
     connection.execute("set threads = 1")  # more threads would change the order of lines
     connection.execute(
@@ -49,7 +49,9 @@ def insert_ratings(connection: duckdb.DuckDBPyConnection, relation: str) -> None
 
 def count_new_ratings(connection: duckdb.DuckDBPyConnection, relation: str) -> tuple[int, int]:
     """Number of ratings that `insert_ratings` would add, and of rows that retract one."""
-    counts = f"select count(score), count(*) - count(score) from ({_new_rows(relation)})"
+    rated = "(select (output_id, criterion_id, rater) from ratings where score is not null)"
+    taken_back = f"count(*) filter (score is null and (output_id, criterion_id, rater) in {rated})"
+    counts = f"select count(score), {taken_back} from ({_new_rows(relation)})"
     ((new_count, taken_back_count),) = connection.execute(counts).fetchall()
     return int(new_count), int(taken_back_count)
 

@@ -94,6 +94,7 @@ STEP_DETAILS = ("error", "severity")
 MOST_STEP_NOTE = 1_000  # characters
 MOST_BUTTONS = 11  # for the numbers of a scale, as from 0 to 10; more of them are a number field
 NOT_APPLICABLE = "n/a"  # no level's id has a slash
+_NO_LEVEL = (None, "", NOT_APPLICABLE)
 NOTES = "notes"  # field of the whole sheet
 TEN = "x"  # key of the level 10
 MOST_NOTE = 5_000  # characters
@@ -324,19 +325,20 @@ class SheetForm:
         A step's mark has the step's number and its error as details; the score of all steps is one more rating, or one
         more decision with the cause of the first one. agreed: as for `step_marks`. scales: of a rubric whose
         criteria count the errors of steps; each of these has one more rating. The sheet's notes go to the overall row
-        if that is rated, else to the ratings without notes of their own.
+        if that is rated, else to the ratings without notes of their own; where nothing applies, to the last row.
         """
         marks = []
         shared = self.content.get(NOTES)
-        has_overall = any(
-            isinstance(criterion, Overall) and self.content.get(f"level.{name}", NOT_APPLICABLE) != NOT_APPLICABLE
-            for name, criterion in criteria.items()
-        )
+        plain = {name: row for name, row in criteria.items() if isinstance(row, Criterion | Overall)}
+        rated = [row for name, row in plain.items() if self.content.get(f"level.{name}") not in _NO_LEVEL]
+        has_overall = any(isinstance(row, Overall) for row in rated)
         for criterion_id, criterion in criteria.items():
             chosen = self.content.get(f"level.{criterion_id}", "")
             level = next((ranked for ranked in criterion.ranked_levels if ranked.id == chosen), None)
             note = self.content.get(f"note.{criterion_id}") or None
             if level is not None and shared and isinstance(criterion, Overall if has_overall else Criterion):
+                note = note or shared
+            elif not rated and criterion_id == next(reversed(plain), None):
                 note = note or shared
             level_id, score = (None, None) if level is None else (level.id, level.score)
             details = _details_of(criterion_id, criterion, self.content)

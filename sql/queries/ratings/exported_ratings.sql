@@ -1,5 +1,5 @@
--- exported_ratings: one row per output_id, criterion_id, rater, in order: the latest rating of a rater, without those
--- taken back, and the output that it rates. Of the outputs of the run $run_id, or of all if it is null.
+-- exported_ratings: one row per output_id, criterion_id, rater, in order: the latest rating of a rater, of those
+-- without a score the ones with a note, and the output that it rates. Of the outputs of the run $run_id, or of all if it is null.
 with chosen as (
     select output_id
     from output_scores
@@ -32,7 +32,7 @@ final as (
         outputs.criteria,
     from standing
     inner join outputs on standing.output_id = outputs.output_id
-    where standing.score is not null
+    where standing.score is not null or nullif(standing.notes, '') is not null
     order by outputs.case_id, standing.output_id, standing.rater, standing.rated_at, standing.criterion_id
 )
 

@@ -1,10 +1,11 @@
 -- new_ratings: one row per rating of the relation given that the table `ratings` lacks. A row without a score is new
--- if the table has a rating that it withdraws. is_same: whether `kept` and `given` are the same rating. A rater's last
+-- if it has a note, or the table has a rating that it withdraws. is_same: whether `kept` and `given` are the same rating. A rater's last
 -- rating without a time is added again even if an older one is equal, because the last row counts.
 with given as (
     from (from {given})
     where
         score is not null
+        or nullif(notes, '') is not null
         or (output_id, criterion_id, rater)
         in (select (output_id, criterion_id, rater) from ratings where score is not null)
     qualify row_number() over (

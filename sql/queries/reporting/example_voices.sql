@@ -19,7 +19,7 @@ people as (
         1 as kind,
         ratings.rater as voice,
         concat(
-            coalesce(ratings.level_id, printf('%.2f', ratings.score)),
+            coalesce(ratings.level_id, printf('%.2f', ratings.score), 'does not apply'),
             if(contains(verdicts.rationale, ratings.notes), null, ' (' || nullif(ratings.notes, '') || ')')
         ) as said,
     from {ratings/current_ratings} as ratings
@@ -27,7 +27,9 @@ people as (
         on verdicts.run_id = $run_id
         and ratings.output_id = verdicts.output_id
         and ratings.criterion_id = verdicts.criterion_id
-    where list_contains($output_ids, ratings.output_id) and ratings.score is not null
+    where
+        list_contains($output_ids, ratings.output_id)
+        and coalesce(ratings.score::varchar, nullif(ratings.notes, '')) is not null
 ),
 
 counted as (

@@ -12,6 +12,7 @@ from gradebook.tasks.agreement.calibration import calibrate_run
 from gradebook.tasks.agreement.published_run import measure_run
 from gradebook.tasks.agreement.raters import compare_raters
 from gradebook.tasks.lake.connections import commit, connect
+from gradebook.tasks.ratings.export_ratings import exported_ratings
 from gradebook.tasks.ratings.rating_queue import Queue, choose_outputs
 from gradebook.tasks.ratings.rating_session import opened_session
 from gradebook.tasks.ratings.rating_store import Mark
@@ -46,6 +47,17 @@ def test_the_time_on_a_sheet_is_known_and_haste_is_named(served: Served):
     anna, ben = compare_raters(served.lake, RUN).paces
     assert (anna.sheet_count, anna.median_sheet_s, anna.fast_sheet_count) == (1, 1.5, 1)
     assert (ben.sheet_count, ben.minutes, ben.fast_sheet_count) == (2, 52 / 60, 0)
+
+
+def test_a_note_on_what_does_not_apply_is_kept_and_comes_back(served: Served):
+    served.enter("anna")
+    served.client.get("/")
+    assert served.submit(1, "n/a", **{"note.tone": "in Danish"}) == 303
+    assert served.session.store_marks() == 1
+    (row,) = exported_ratings(served.lake, RUN, "jsonl")
+    assert (row["level_id"], row["score"], row["notes"]) == ("n/a", None, "in Danish")
+    (sheet,) = exported_ratings(served.lake, RUN, "potato")
+    assert sheet["rubric"] == {"criteria_ratings": {}, "notes": "in Danish", "weighted_score": None}
 
 
 @pytest.mark.nightly

@@ -62,6 +62,8 @@ def test_notes_of_the_sheet_go_to_the_overall_row_if_that_is_rated():
     assert alone.missing(optional) == ()
     assert [mark.notes for mark in alone.marks(optional)] == ["late", "nice", None]
     assert [mark.notes for mark in both.marks(optional)] == [None, "nice", "late"]
+    nothing = read_form(form(version=0, level__tone="n/a", level__stars="n/a", notes="in Danish"), optional)
+    assert [mark.notes for mark in nothing.marks(optional)] == [None, None, "in Danish"]
     last = group_rows({"overall": optional["overall"], **CRITERIA}, {})[-1].rows
     assert [(row.criterion_id, row.is_optional) for row in last] == [("overall", True)]
 
