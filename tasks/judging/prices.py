@@ -196,6 +196,15 @@ def mistyped_model_hint(settings: JudgeSettings) -> str:
     return f"; did you mean {nearest}?" if nearest else ""
 
 
+def unpriced_notes(models: Iterable[JudgeSettings]) -> tuple[str, ...]:
+    """Sentence for each model without a price, with the name that may be meant."""
+    return tuple(
+        f"no price of the judge {model.model}{mistyped_model_hint(model)}"
+        for model in models
+        if find_price(model) is None
+    )
+
+
 def refuse_unpriced(settings: JudgeSettings, price: Price | None) -> None:
     """Raise `JudgeSettingsError` if the price at one of the addresses is unknown, so that no budget can be enforced.
 

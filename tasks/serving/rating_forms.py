@@ -336,10 +336,9 @@ class SheetForm:
             chosen = self.content.get(f"level.{criterion_id}", "")
             level = next((ranked for ranked in criterion.ranked_levels if ranked.id == chosen), None)
             note = self.content.get(f"note.{criterion_id}") or None
-            if level is not None and shared and isinstance(criterion, Overall if has_overall else Criterion):
-                note = note or shared
-            elif not rated and criterion_id == next(reversed(plain), None):
-                note = note or shared
+            has_notes = isinstance(criterion, Overall if has_overall else Criterion) and level is not None
+            if has_notes or (not rated and criterion_id == next(reversed(plain), None)):
+                note = note or shared or None
             level_id, score = (None, None) if level is None else (level.id, level.score)
             details = _details_of(criterion_id, criterion, self.content)
             if isinstance(criterion, StepRow):

@@ -18,6 +18,7 @@ from gradebook.rubrics.text.wording import counted, price_words
 from gradebook.tasks.datasets.discovery import dataset_files, dataset_folders
 from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.datasets.shards import write_shard
+from gradebook.tasks.judging.prices import unpriced_notes
 from gradebook.tasks.judging.settings.files import read_judge
 from gradebook.tasks.judging.settings.judge import REPLAY_PREFIX, Judge
 from gradebook.tasks.judging.settings.model import ADDRESS_VARIABLE
@@ -116,7 +117,7 @@ def preview_change(lake: Lake, run_id: str, rubric_name: str | None, judge_name:
         earlier = plan(earlier_rubric, earlier_judge, is_anew=True)
         later = plan(later_rubric, later_judge, is_anew=True)
         rest = plan(later_rubric, later_judge, is_preview=True)
-        notes = _media_note(run, folders, stored.shards)
+        notes = (*_media_note(run, folders, stored.shards), *unpriced_notes(later_judge.online))
     changes = (*_rubric_words(earlier_rubric, later_rubric), *_judge_words(past, later_judge))
     return CostChange(run_id, stored.output_count, earlier, later, rest, changes, notes)
 

@@ -99,11 +99,12 @@ def _column_note(run: Run, ingested: Ingested) -> dict[str, bool]:
 
 def _shared_note(run: Run, ingested: Ingested) -> dict[str, bool]:
     """A sentence on answers that several models gave alike: a judge is asked about one of them."""
-    if not run.asks_models or len(ingested.models) < 2:
+    if run.judge is None or len(ingested.models) < 2:
         return {}
     with open_database() as database:
         ((count,),) = database.execute(_SHARED.format(file_list(ingested.shards))).fetchall()
-    sentence = f"{counted(count, 'answer')} given by several models alike: judged once, and billed to one of them"
+    alike = f"{counted(count, 'answer')} given by several models alike"
+    sentence = f"{alike}: the judge {run.judge.judge} is asked about each once, which one of the models is billed for"
     return {sentence: count > 0}
 
 

@@ -81,10 +81,18 @@ def previewed_run(request: EvaluationRequest, now: datetime) -> Iterator[Run]:
     with tempfile.TemporaryDirectory(prefix="gradebook-plan-") as temporary:
         folder = RunFolder(Path(temporary) / (run_id or Path(temporary).name))
         folder.path.mkdir(exist_ok=True)
+        if run_id is not None:
+            copy_rule(RunFolder(checked.lake.root / "runs" / run_id), folder)
         run = _make_run(request, checked, digest, folder, now)
         if run_id is not None and lake_exists(run.lake):
             is_published(run)
         yield run
+
+
+def copy_rule(begun: RunFolder, folder: RunFolder) -> None:
+    """Copy the rule that a begun run of `--require auto` keeps."""
+    with suppress(FileNotFoundError):
+        shutil.copyfile(begun.rule_file, folder.rule_file)
 
 
 def refuse_taken_id(request: EvaluationRequest, checked: CheckedRequest) -> None:

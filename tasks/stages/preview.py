@@ -10,7 +10,7 @@ from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.text.wording import price_words
 from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.judging.budget import read_budget
-from gradebook.tasks.judging.prices import BYTES_PER_TOKEN, find_price, mistyped_model_hint, worst_cost_usd
+from gradebook.tasks.judging.prices import BYTES_PER_TOKEN, find_price, unpriced_notes, worst_cost_usd
 from gradebook.tasks.judging.replies.question import LABEL_TOKENS
 from gradebook.tasks.judging.session.session import probe_members
 from gradebook.tasks.judging.settings.judge import JudgeSettings
@@ -35,11 +35,7 @@ def preview_run(request: EvaluationRequest) -> tuple[Ingested, RunPlan]:
 
 def _preview_notes(run: Run, ingested: Ingested) -> tuple[str, ...]:
     """Sentences on rows that are not scored, outputs that may be chosen by mistake, and judges without a price."""
-    judges = [(judge, find_price(judge)) for judge in run.asked_models]
-    unpriced = [
-        f"no price of the judge {judge.model}{mistyped_model_hint(judge)}" for judge, price in judges if price is None
-    ]
-    return (*ingested.notes, *row_notes(ingested), *unpriced)
+    return (*ingested.notes, *row_notes(ingested), *unpriced_notes(run.asked_models))
 
 
 def refuse_failing_start(request: EvaluationRequest, checked: CheckedRequest) -> None:

@@ -1,14 +1,17 @@
 -- shown_criteria: one row per criterion_id, model, checkpoint of the run $run_id, in the rubric's order: the rubric's
 -- criteria, and the 30 per-case criteria of the most outputs. Scores are 0..1. is_gate: in every case that has it.
--- description: its question; if it differs from case to case, the first one. is_required: an output without a verdict
--- on it has no whole score.
+-- description: its question; if it differs from case to case, their number and the first one. is_required: an output
+-- without a verdict on it has no whole score.
 with optional_criteria as (from {published/optional_criteria}),
 
 most_used as (
     select
         criterion_id,
         bool_and(is_gate) as is_gate,
-        min(description) as description,
+        count(distinct description) as question_count,
+        concat(
+            if(question_count > 1, printf('%d questions, such as: ', question_count), null), min(description)
+        ) as description,
     from case_criteria
     where run_id = $run_id
     group by criterion_id

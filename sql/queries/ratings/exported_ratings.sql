@@ -1,5 +1,6 @@
 -- exported_ratings: one row per output_id, criterion_id, rater, in order: the latest rating of a rater, of those
--- without a score the ones with a note, and the output that it rates. Of the outputs of the run $run_id, or of all if it is null.
+-- without a score the ones with a note, and the output that it rates. Of the outputs of the run $run_id, or of all if
+-- it is null.
 with chosen as (
     select output_id
     from output_scores

@@ -1,6 +1,7 @@
 -- new_ratings: one row per rating of the relation given that the table `ratings` lacks. A row without a score is new
--- if it has a note, or the table has a rating that it withdraws. is_same: whether `kept` and `given` are the same rating. A rater's last
--- rating without a time is added again even if an older one is equal, because the last row counts.
+-- if it has a note, or the table has a rating that it withdraws. is_same: whether `kept` and `given` are the same
+-- rating. A rater's last rating without a time is added again even if an older one is equal, because the last row
+-- counts.
 with given as (
     from (from {given})
     where

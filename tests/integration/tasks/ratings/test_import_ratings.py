@@ -224,12 +224,14 @@ def test_a_scale_task_rates_the_criteria_of_its_rows(place):
     assert place.kept() == [("o4", "rubric_0_criteria_0", "scale", "minor_issues", 0.5, None)]
 
 
+OTHER = {"selected_model_id": "a", "likert_value": 2, "justification": "kinder"}
+
+
 def test_the_selected_response_of_a_scale_task_is_preferred_to_the_others_once(place):
     def add(connection: Any, _version: int) -> None:
         connection.execute("insert into outputs (output_id, case_id, model, output) values ('o5', 'c3', 'a', 'o5')")
-        for key_columns in (("o4", "m"), ("o5", "a")):
-            insert = "insert into output_scores (run_id, output_id, model) values ('first', ?, ?)"
-            connection.execute(insert, key_columns)
+        for output in (("o4", "m"), ("o5", "a")):
+            connection.execute("insert into output_scores (run_id, output_id, model) values ('first', ?, ?)", output)
 
     commit(place.lake, "a second response", add)
     asked = {"role": "user", "content": {"text": "?"}}
@@ -244,11 +246,10 @@ def test_the_selected_response_of_a_scale_task_is_preferred_to_the_others_once(p
     expected = [("first", "o5", "o4", "overall", "scale", "b", 0.75, "shorter", 6.0)]
     assert place.query(f"select {columns} from preferences") == expected
     assert place.take(json.dumps(unknown), "task.json").bad_count == 1
-    turn = task[0]["threads"][0]["turns"][0]
-    for chosen_model in ("a", "m"):  # corrected, and then corrected back: the last row counts
-        turn["selected_model_id"] = chosen_model
-        assert place.take(json.dumps(task), "task.json").new_choice_count == 1
-    assert place.query("select choice from preferences order by rowid") == [("b",), ("a",), ("b",)]
+    corrected = json.dumps([{"task_id": "c3", "threads": [{"turns": [task[0]["threads"][0]["turns"][0] | OTHER]}]}])
+    assert [place.take(corrected, "task.json").new_choice_count for _ in range(2)] == [1, 0]
+    assert place.query("select choice, notes from preferences order by rowid") == [("b", "shorter"), ("a", "kinder")]
+    assert place.take(json.dumps(task), "task.json").new_choice_count == 1  # the first choice again, without a time
 
 
 @pytest.mark.nightly

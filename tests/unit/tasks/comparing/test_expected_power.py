@@ -10,6 +10,7 @@ import pytest
 from gradebook.rubrics.statistics.rules import CHANCE_RULE
 from gradebook.tasks.comparing.expected_power import ShownMargin, choose_rule, fitting_rule
 from gradebook.tasks.comparing.gate import GateRule
+from gradebook.tasks.stages.open_run import copy_rule
 from gradebook.tasks.workspace.folder import RunFolder
 
 
@@ -38,3 +39,14 @@ def test_a_resumed_run_keeps_its_rule(tmp_path: Path):
     folder.rule_file.write_text(json.dumps({"require": "not_worse_by(0.07)", "sentence": "why"}), encoding="utf-8")
     choose_rule(SimpleNamespace(request=SimpleNamespace(require="auto"), folder=folder), ["no such shard"])
     assert json.loads(folder.rule_file.read_text(encoding="utf-8"))["require"] == "not_worse_by(0.07)"
+
+
+def test_a_dry_run_of_a_begun_run_has_its_rule(tmp_path: Path):
+    begun, preview = RunFolder(tmp_path / "begun"), RunFolder(tmp_path / "preview")
+    for folder in (begun, preview):
+        folder.path.mkdir()
+    copy_rule(begun, preview)
+    assert not preview.rule_file.exists()
+    begun.rule_file.write_text("{}", encoding="utf-8")
+    copy_rule(begun, preview)
+    assert preview.rule_file.read_text(encoding="utf-8") == "{}"

@@ -23,6 +23,7 @@ from gradebook.tasks.judging.prices import (
     nearest_model,
     price_list,
     prompt_bytes,
+    unpriced_notes,
     worst_cost_usd,
 )
 from gradebook.tasks.judging.settings.files import validate_settings
@@ -253,3 +254,11 @@ def test_no_tokenizer_makes_fewer_tokens_of_a_text(text: str, expected: int):
 def test_the_least_tokens_of_a_prompt_are_those_of_its_texts_alone():
     parts = [{"type": "text", "text": "one two three four five six"}, image_part(coded(png(512, 512)))]
     assert least_prompt_tokens([{"content": "one two three four"}, {"content": parts}, {}]) == 5  # 2 + 3
+
+
+def test_a_model_without_a_price_is_named_with_the_one_that_may_be_meant():
+    models = [JudgeSettings(model=name) for name in ("gpt4o-mini", "gpt-4o-mini", "house-model")]
+    assert unpriced_notes(models) == (
+        "no price of the judge gpt4o-mini; did you mean gpt-4o-mini?",
+        "no price of the judge house-model",
+    )
