@@ -97,12 +97,16 @@ def test_the_guide_works_from_five_disliked_outputs_to_a_frozen_rubric(gradebook
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["library.md", "importing.md", *matrix(["rubric-format.md", "coming-from.md"])])
+@pytest.mark.parametrize(
+    "page", ["../README.md", "library.md", "importing.md", *matrix(["rubric-format.md", "coming-from.md"])]
+)
 def test_the_examples_of_a_page_give_its_output(page, gradebook):
     assert list(differences(page, gradebook)) == []
 
 
-@pytest.mark.parametrize("page", ["rubrics.md", "rubric-format.md", "library.md", "importing.md", "coming-from.md"])
+@pytest.mark.parametrize(
+    "page", ["../README.md", "rubrics.md", "rubric-format.md", "library.md", "importing.md", "coming-from.md"]
+)
 def test_every_block_of_text_is_a_file_or_a_command_s_output(page):
     parts = parts_of(page)
     before = [previous[:2] for previous, part in pairwise(parts) if part[:2] == ("block", "text")]
