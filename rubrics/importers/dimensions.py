@@ -39,7 +39,7 @@ from gradebook.rubrics.importers.metadata import (
 from gradebook.rubrics.importers.registry import Exported, Format, Imported
 from gradebook.rubrics.model.json_values import Row, drop_none
 from gradebook.rubrics.model.levels import Level
-from gradebook.rubrics.model.methods import CheckMethod, ClaimsMethod, FunctionMethod, SimilarityMethod
+from gradebook.rubrics.model.methods import CheckMethod, ClaimsMethod, FunctionMethod, JudgeMethod, SimilarityMethod
 from gradebook.rubrics.model.rubric import LARGEST_WEIGHT, Criterion, Rubric, effective_weights
 
 LEVELS: tuple[dict[str, Any], ...] = (
@@ -109,6 +109,8 @@ def method_name(criterion: Criterion, imported: dict[str, Any], lost: FieldCount
     if kind in ("judge", "ratings"):
         is_only_named = criterion.gate and imported.get("method", "") is None
         settings = criterion.method.model_dump(exclude_defaults=True, exclude={"type"})
+        if lists_by_name(criterion.id, criterion.description):
+            settings.pop("lists_requirements", None)  # an import gives it by the name
         lost.note(*(f"criteria.method.{key}" for key in settings if not is_only_named))
         return None if is_only_named else "llm_judge" if kind == "judge" else "human"
     lost.note(f"criteria.method {kind} (its settings; written as deterministic)")
@@ -254,9 +256,22 @@ def _criterion(entry: _Dimension | _Gate, criterion_id: str, stored: FieldCounts
         **drop_empty({"levels": levels}),
         # Nothing here decides such a rule: the others give the score.
         **({"required": False} if is_rule and not isinstance(entry, _Gate) else {}),
-        "method": method_of(entry.method, criterion_id, check),
+        "method": method_of(entry.method, criterion_id, check) | _listing(entry, description),
         **as_metadata("dimensions", left),
     }
+
+
+def _listing(entry: _Dimension | _Gate, description: str) -> Row:
+    """Setting of the reference dimension whose question a judged dimension has: whether requirements are listed."""
+    return {"lists_requirements": True} if entry.method == "llm_judge" and lists_by_name(entry.id, description) else {}
+
+
+def lists_by_name(foreign_id: str, description: str) -> bool:
+    """Whether a dimension has the question of a reference dimension that lists requirements."""
+    reference = reference_of(foreign_id)
+    if reference is None or description != reference.description:
+        return False
+    return isinstance(reference.method, JudgeMethod) and reference.method.lists_requirements
 
 
 def _extra_content(entry: _Dimension | _Gate, criterion_id: str, description: str) -> Row:

@@ -249,6 +249,7 @@ def _roots_of_name(criterion: Criterion) -> frozenset[str]:
 
 
 MOST_NAMED = 12
+MOST_POINTS = 11  # of a scale, as from 0 to 10; more of them are a count or a share, which people type
 
 
 @register_rule("levels-out-of-order", "warning", "List the levels from the worst to the best.")
@@ -275,9 +276,9 @@ def find_equal_scores(rubric: Rubric) -> Iterator[Remark]:
 
 @register_rule("level-without-description", "warning", "Describe an output of this level.")
 def find_bare_levels(rubric: Rubric) -> Iterator[Remark]:
-    """A level or point chosen by a judge or people has no description."""
+    """A level, or a point of a scale of up to 11, chosen by a judge or people has no description."""
     for index, criterion in enumerate(rubric.criteria):
-        if criterion.method.is_read:
+        if criterion.method.is_read and not (criterion.scale and len(criterion.ranked_levels) > MOST_POINTS):
             place: Place = ("criteria", index)
             bare = [
                 (level_place, level)

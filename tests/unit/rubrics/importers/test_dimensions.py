@@ -88,7 +88,11 @@ def test_a_dimension_named_like_a_reference_dimension_has_its_question_and_level
     reference = read_rubric("reference_dimensions").criterion("completeness")
     rubric = rubric_of(read_small(id="completeness"))
     found = rubric.criteria[0]
-    assert (found.description, found.levels) == (reference.description, reference.levels)
+    assert (found.description, found.levels, found.method) == (
+        reference.description,
+        reference.levels,
+        reference.method,
+    )
     exported = write_dimensions(rubric)
     assert exported.lost == () and "description" not in json.loads(exported.text)["dimensions"][0]
     asked = rubric_of(read_small(id="completeness", prompt="Is all of it there?")).criteria[0]

@@ -285,3 +285,18 @@ def test_a_finding_reads_as_one_line():
     (finding,) = faults(REPLY.replace("threshold: 1", "threshold: 0"))
     message = "found 0, expected more than 0, the score of the worst level"
     assert str(finding) == f"a.yaml:7: warning trivial-threshold: criteria[0].threshold: {message}"
+
+
+@pytest.mark.parametrize(("most", "is_named"), [(10, True), (11, False)])
+def test_the_points_of_a_number_field_need_no_description(most: int, is_named: bool):
+    text = f"""\
+id: errors
+version: 1.0.0
+criteria:
+  - id: slips
+    description: How many slips does the run have?
+    scale: {{min: 0, max: {most}}}
+    method: {{type: ratings}}
+"""
+    named = [finding for finding in lint_text(text, "errors.yaml") if finding.rule == "level-without-description"]
+    assert bool(named) == is_named
