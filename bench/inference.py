@@ -2,8 +2,8 @@
 
 python bench/inference.py [PART ...] [--rounds 10000] [--sizes 20 50]
 
-Parts: differences, search, power, means, passes, unpaired, stop, slices, checkpoints; all by default. "Before" is
-gradebook of November 2026: t with Hall's transformation, and the rule of three where under 5 cases moved; of passes
+Parts: differences, search, power, means, passes, unpaired, stop, slices, checkpoints, copies; all by default. "Before"
+is gradebook of November 2026: t with Hall's transformation, and the rule of three where under 5 cases moved; of passes
 t; of different cases Welch's t; of means the effective sample size alone. A cell has the coverage in percent, and in
 brackets the truth below and above the interval. Weak spots: 300 outputs with 6 metadata keys of 5 values and 5
 criteria. "Interval": the former rule, a slice whose 95% interval lies below the mean of the rest.
@@ -19,7 +19,7 @@ from scipy.special import stdtrit
 
 from gradebook.rubrics.statistics.arrays import Floats
 from gradebook.rubrics.statistics.calibration import measure_influences
-from gradebook.rubrics.statistics.comparison import UnpairedDifference
+from gradebook.rubrics.statistics.comparison import UnpairedDifference, measure_pairs
 from gradebook.rubrics.statistics.intervals import DIFFERENCES as DIFFERENCE_BOUNDS
 from gradebook.rubrics.statistics.intervals import Means, measure_means
 from gradebook.rubrics.statistics.means import (
@@ -446,6 +446,28 @@ def _unpaired_misses(
     return [tuple(each) for each in 100 * misses / round_count]
 
 
+FAMILIES = {"copies": ((2, 1.0), (3, 1.0)), "families of 5": ((5, 0.1), (5, 0.3), (5, 0.6))}
+
+
+def count_copies(round_count: int) -> None:
+    """Print how often p is at most 0.05 of equal models if cases are copies or variants of 100 (20) questions."""
+    print(f"\n{'cases that belong together':30}{'correlation':>12}{'as own cases':>14}{'as clusters':>13}")
+    rng = np.random.default_rng(9)
+    for name, sizes in FAMILIES.items():
+        for size, correlation in sizes:
+            count = 100 if correlation == 1.0 else 20
+            clusters, hits = np.repeat(np.arange(count), size), np.zeros(2)
+            for _ in range(round_count):
+                shared = np.repeat(rng.standard_normal(count), size)
+                own = rng.standard_normal(shared.size)
+                found = 0.3 * (np.sqrt(correlation) * shared + np.sqrt(1.0 - correlation) * own)
+                found = np.clip(found, -1.0, 1.0)
+                for place, codes in enumerate((np.arange(found.size), clusters)):
+                    hits[place] += (measure_pairs(np.zeros(found.size), found, codes).p or 1.0) <= ALPHA
+            shares = 100 * hits / round_count
+            print(f"{f'{name} ({size})':30}{correlation:>12}{shares[0]:>14.1f}{shares[1]:>13.1f}", flush=True)
+
+
 def main() -> None:
     """Print the chosen parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -462,6 +484,7 @@ def main() -> None:
         "stop": lambda: stop_early(rounds),
         "slices": lambda: search_slices(rounds),
         "checkpoints": lambda: follow_checkpoints(rounds),
+        "copies": lambda: count_copies(rounds),
     }
     parser.add_argument("part", nargs="*", choices=[*parts, []], default=[])
     for part in parser.parse_args().part or parts:

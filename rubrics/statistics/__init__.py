@@ -22,6 +22,6 @@ rating_estimates        rate_next: outputs to rate next; post_stratified_mean, r
 judge_quality           judge_trust, pairwise_accuracy, recalibrate, DriftEvidence: whether a judge changed
 cascade_rule, davidson  choose_rule: rule of a cascade; rank_models: strengths from pairwise choices
 outcomes, suite         suggest_weights: scores and outcomes in use; compare_shares, measure_items: cases of a suite
-similarity              LexicalVectors: hashed n-grams of texts; compare_vectors: texts with those of other cases
+similarity              LexicalVectors: hashed n-grams of texts; compare_vectors, families_of: texts of other cases
 Everything else is internal to this package.
 """

@@ -68,6 +68,17 @@ def compare_vectors(
     return Similarities(best, sums / np.where(counts, counts, np.nan), counts)
 
 
+NEAR = 0.8  # cosine similarity of two texts of one family
+
+
+def families_of(texts: Sequence[str]) -> Counts:
+    """Family of each text, (text,): texts within `NEAR` of each other, directly or through others, are of one."""
+    from scipy.sparse.csgraph import connected_components
+
+    vectors = LexicalVectors(texts).vectors(texts)
+    return np.asarray(connected_components(vectors @ vectors.T >= NEAR, directed=False)[1], dtype=np.int64)
+
+
 def starts_of(groups: Sequence[Sequence[str]]) -> Counts:
     """Index of the first text of each group among all texts: (group,)."""
     return np.cumsum([0, *(len(group) for group in groups[:-1])])[: len(groups)].astype(np.int64)

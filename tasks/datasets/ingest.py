@@ -8,9 +8,11 @@ from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from gradebook.rubrics.statistics.similarity import families_of
 from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.datasets.case_criteria import no_criteria
 from gradebook.tasks.datasets.discovery import read_rows
@@ -18,7 +20,15 @@ from gradebook.tasks.datasets.file_formats import BadRows, Notes, RawRow
 from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
 from gradebook.tasks.datasets.row_parser import RowFitter
 from gradebook.tasks.datasets.sample import Draw, SampleTaken
-from gradebook.tasks.datasets.shards import QuarantineWriter, ShardWriter, count_stored, drop_repeats, keep_cases
+from gradebook.tasks.datasets.shards import (
+    QuarantineWriter,
+    ShardWriter,
+    cluster_copies,
+    count_stored,
+    drop_repeats,
+    keep_cases,
+)
+from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.rows import read_rows as select_rows
 from gradebook.tasks.lake.sql import open_database, query
 from gradebook.tasks.system.files import write_parquet, write_text
@@ -26,6 +36,9 @@ from gradebook.tasks.workspace.folder import RunFolder
 
 _ADVANCE_ROWS = 1_000
 _FIRST_ROWS = 1_000
+_MOST_QUESTIONS, _LEAST_QUESTIONS = 300, 10  # of cases whose prompts are compared with each other
+_LEAST_CHARACTERS = 40  # of a prompt: shorter ones are alike by chance
+_NOTED_SHARE = 0.2  # of cases in families: fewer change little
 _NO_RENAMES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -96,7 +109,11 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
             rows = read_rows(files, column_map, trace_format=trace_format, model=model, notes=notes)
             row_count = _store_rows(rows, fitter, cases, shards, bad_rows, advance)
         ingested = _conclude(folder, row_count, fitter, cases, shards, quarantine)
-        ingested = replace(ingested, notes=(*_doubts(ingested, fitter), *map(_note, notes.items())))
+        doubts = _read_doubts(ingested)
+        if doubts["doubled_count"]:
+            cluster_copies([Path(shard) for shard in ingested.shards])
+        doubt_notes = (*_doubt_notes(doubts, fitter), *_family_notes(ingested))
+        ingested = replace(ingested, notes=(*doubt_notes, *map(_note, notes.items())))
     except BaseException:
         shards.abandon()
         shutil.rmtree(folder / "shards", ignore_errors=True)
@@ -191,32 +208,58 @@ def _conclude(
     )
 
 
-def _doubts(ingested: Ingested, fitter: RowFitter) -> Iterator[str]:
+def _read_doubts(ingested: Ingested) -> Row:
+    """Counts of outputs and cases that may not be what was meant: see `datasets/doubts`."""
+    with open_database(memory_limit="512MB", preserve_insertion_order=False) as connection:
+        shards = [glob.escape(shard) for shard in ingested.shards]
+        (doubts,) = select_rows(connection, query("datasets/doubts"), shards=shards)
+    return doubts
+
+
+def _doubt_notes(doubts: Row, fitter: RowFitter) -> Iterator[str]:
     """A sentence each for outputs that are empty, that lack a prompt or that only their texts tell apart, and for cases
     with several prompts or copies.
 
     A dataset without any prompt column has no prompt that could be missing.
     """
-    with open_database(memory_limit="512MB", preserve_insertion_order=False) as connection:
-        shards = [glob.escape(shard) for shard in ingested.shards]
-        (stored,) = select_rows(connection, query("datasets/doubts"), shards=shards)
-    of_all = f"of {counted(ingested.output_count, 'output')}"
-    if stored["empty_count"]:
-        yield f"{stored['empty_count']:,} {of_all} came out empty, and are scored as empty answers"
-    if stored["unasked_count"] and fitter.has_prompts:
-        yield f"{stored['unasked_count']:,} {of_all} came out without a prompt: a judge does not see what was asked"
-    if stored["mixed_count"]:
-        count = counted(stored["mixed_count"], "case id")
-        yield f"{count} with several prompts, such as {stored['mixed_case']}: their outputs are compared as one case"
-    if stored["shared_count"]:
-        count = counted(stored["shared_count"], "case id")
-        such_as = f"such as {stored['shared_case']}: number them"
+    of_all = f"of {counted(doubts['output_count'], 'output')}"
+    if doubts["empty_count"]:
+        yield f"{doubts['empty_count']:,} {of_all} came out empty, and are scored as empty answers"
+    if doubts["unasked_count"] and fitter.has_prompts:
+        yield f"{doubts['unasked_count']:,} {of_all} came out without a prompt: a judge does not see what was asked"
+    if doubts["mixed_count"]:
+        count = counted(doubts["mixed_count"], "case id")
+        yield f"{count} with several prompts, such as {doubts['mixed_case']}: their outputs are compared as one case"
+    if doubts["shared_count"]:
+        count = counted(doubts["shared_count"], "case id")
+        such_as = f"such as {doubts['shared_case']}: number them"
         yield f"{count} with several outputs of one model and sample_index, {such_as}"
-    if stored["doubled_count"]:
+    if doubts["doubled_count"]:
         yield (
-            f"{counted(stored['doubled_count'], 'case')} with the prompt and output of another id, such as "
-            f"{stored['doubled_case']} and {stored['other_case']}: intervals count each as a case of its own; give "
-            "them one `cluster`"
+            f"{counted(doubts['doubled_count'], 'case')} with the prompt and output of another id, such as "
+            f"{doubts['doubled_case']} and {doubts['other_case']}: intervals and tests count copies as one `cluster`, "
+            "unless their rows name another one"
+        )
+
+
+def _family_notes(ingested: Ingested) -> Iterator[str]:
+    """A sentence on cases whose prompts and contexts are nearly alike, if they have no cluster.
+
+    None where most cases are alike, as by one template, which says nothing of their content.
+    """
+    with open_database(memory_limit="512MB", preserve_insertion_order=False) as connection:
+        shards = [glob.escape(shard) for shard in ingested.shards[:1]]
+        questions = select_rows(
+            connection, query("datasets/first_questions"), shards=shards, most=_MOST_QUESTIONS, least=_LEAST_CHARACTERS
+        )
+    if len(questions) < _LEAST_QUESTIONS:
+        return
+    sizes = np.bincount(families_of([row["question"] for row in questions]))
+    alike_count = int(sizes[sizes > 1].sum())
+    if alike_count >= _NOTED_SHARE * len(questions) and sizes.max() <= len(questions) / 2:
+        yield (
+            f"{alike_count:,} of the first {counted(len(questions), 'case')} have nearly the prompt of another case: "
+            "if they are variants of one question, give each family a `cluster`, or chance is found too often"
         )
 
 

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from gradebook.rubrics.model.json_values import canonical_json
 from gradebook.rubrics.model.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA, Output, output_id, shard_column
 from gradebook.tasks.datasets.file_formats import RawRow
-from gradebook.tasks.lake.rows import make_table
-from gradebook.tasks.lake.sql import open_database
+from gradebook.tasks.lake.rows import make_table, read_rows
+from gradebook.tasks.lake.sql import open_database, query
 from gradebook.tasks.system.files import PARQUET_SETTINGS, replaced_file, temporary_path
 
 _MOST_ROW_CHARACTERS = 2_000
@@ -33,6 +33,7 @@ _REPEATED_COLUMNS = [
 _STEP_BYTES = 100  # of a step's numbers and names
 _BATCH_ROWS = 1_000  # few enough that their texts are still in the processor's cache when Arrow copies them
 
+_COPIES = query("datasets/copied_cases")
 _REPEATS_OF_SHARD_QUERY = "select replace(id::text, '-', '') as output_id from repeats where shard = ?"
 
 
@@ -161,6 +162,43 @@ def drop_repeats(paths: Sequence[Path], spill_folder: Path) -> list[Path]:
             _rewrite(paths[index], shard, pc.invert(is_repeat))
     shutil.rmtree(spill_folder, ignore_errors=True)
     return [path for path in paths if path.exists()]
+
+
+def cluster_copies(paths: Sequence[Path]) -> None:
+    """Give cases that are copies of each other one cluster, `copies of CASE`, by `datasets/copied_cases`.
+
+    Copies of copies are copies. Only shards with such a case are rewritten.
+    """
+    with open_database(memory_limit="512MB", preserve_insertion_order=False) as connection:
+        shards = [glob.escape(str(path)) for path in paths]
+        pairs = [(row["case_id"], row["first_case"]) for row in read_rows(connection, _COPIES, shards=shards)]
+    first_cases = _join_copies(pairs)
+    names = pa.array(first_cases, pa.string())
+    clusters = pa.array([f"copies of {first}" for first in first_cases.values()], pa.string())
+    for path in paths:
+        shard = pq.read_table(path, schema=SHARD_SCHEMA)
+        own = pc.take(clusters, pc.index_in(shard["case_id"], value_set=names))
+        joined = pc.coalesce(shard["cluster"], own)
+        if joined.null_count < shard["cluster"].null_count:
+            write_shard(
+                shard.set_column(shard.column_names.index("cluster"), SHARD_SCHEMA.field("cluster"), joined), path
+            )
+
+
+def _join_copies(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Lowest id of each case's copies, its own included. pairs: a case and a copy of it."""
+    first_cases: dict[str, str] = {}
+
+    def first_of(case_id: str) -> str:
+        while (above := first_cases.setdefault(case_id, case_id)) != case_id:
+            first_cases[case_id] = first_cases[above]
+            case_id = above
+        return case_id
+
+    for pair in pairs:
+        low, high = sorted(map(first_of, pair))
+        first_cases[high] = low
+    return {case_id: first_of(case_id) for case_id in list(first_cases)}
 
 
 def _rewrite(path: Path, shard: pa.Table, is_kept: pa.ChunkedArray) -> None:

@@ -254,8 +254,8 @@ def test_a_shard_of_thousands_keeps_their_order_and_drops_late_repeats(tmp_path)
             + [row(name, prompt="How do I return it?", output="Within 30 days, by post.") for name in ("c3", "c4")],
             [
                 (
-                    "3 cases with the prompt and output of another id, such as c1 and c3: intervals count each as a "
-                    "case of its own; give them one `cluster`"
+                    "3 cases with the prompt and output of another id, such as c1 and c3: intervals and tests count "
+                    "copies as one `cluster`, unless their rows name another one"
                 )
             ],
         ),
@@ -280,6 +280,18 @@ def test_a_shard_of_thousands_keeps_their_order_and_drops_late_repeats(tmp_path)
 )
 def test_outputs_that_may_not_be_what_was_meant_are_noted_with_counts(tmp_path, rows, notes):
     assert ingest(json_lines(tmp_path, *rows)).notes == tuple(notes)
+
+
+def test_copies_of_a_case_get_one_cluster_unless_their_rows_name_one(tmp_path):
+    text = {"prompt": "How do I return it?", "output": "Within 30 days, by post."}
+    rows = [row("c3", **text), row("c1", **text), row("c2", prompt="Hi"), row("c4", cluster="own", **text)]
+    rows += [row("c3", model="n", prompt="How long?", output="A month, from the day on which it came.")]
+    rows += [row("c5", model="n", prompt="How long?", output="A month, from the day on which it came.")]
+    clusters = [
+        (each["case_id"], each["cluster"]) for each in stored(ingest(json_lines(tmp_path, *rows), shard_rows=1))
+    ]
+    copies = [(name, "copies of c1") for name in ("c3", "c1")]
+    assert clusters == [*copies, ("c2", None), ("c4", "own"), *[(name, "copies of c1") for name in ("c3", "c5")]]
 
 
 def test_values_that_json_lacks_are_noted(tmp_path):
@@ -353,3 +365,25 @@ def test_good_rows_behind_a_thousand_bad_ones_are_read(tmp_path):
     path.write_bytes(b"case_id,model,output\n" + b"x\n" * 1000 + b"a,m,\n" * 101_000)
     ingested = ingest(path)
     assert (ingested.quarantined_count, ingested.output_count) == (1000, 1)
+
+
+def test_families_of_nearly_equal_prompts_without_a_cluster_are_noted_but_not_a_template(tmp_path):
+    topics = [
+        "refunds of a broken kettle",
+        "the opening hours in Basel",
+        "a lost parcel from Lyon",
+        "changing a password",
+    ]
+    asked = [
+        f"{start} about {topic}, which I need to know by Friday?" for topic in topics for start in ("Hi, what", "What")
+    ]
+    alike = [row(f"c{number}", prompt=prompt * 2) for number, prompt in enumerate(asked)]
+    unlike = [row(f"d{number}", prompt=f"{number * 7919:x} " * 12) for number in range(1, 5)]
+    noted = "8 of the first 12 cases have nearly the prompt of another case"
+    assert ingest(json_lines(tmp_path, *alike, *unlike)).notes[0].startswith(noted)
+    template = [
+        row(f"c{number}", prompt="Summarise this text in one sentence, please, number " + "x" * number)
+        for number in range(20)
+    ]
+    (tmp_path / "one").mkdir()
+    assert ingest(json_lines(tmp_path / "one", *template)).notes == ()
