@@ -2,10 +2,10 @@
 
 python bench/inference.py [PART ...] [--rounds 10000] [--sizes 20 50]
 
-Parts: differences, search, power, means, passes, unpaired, stop, slices, checkpoints, copies; all by default. "Before"
-is gradebook of November 2026: t with Hall's transformation, and the rule of three where under 5 cases moved; of passes
-t; of different cases Welch's t; of means the effective sample size alone. A cell has the coverage in percent, and in
-brackets the truth below and above the interval. Weak spots: 300 outputs with 6 metadata keys of 5 values and 5
+Parts: differences, search, power, means, passes, unpaired, stop, slices, checkpoints, copies, uneven; all by default.
+"Before" is gradebook of November 2026: t with Hall's transformation, and the rule of three where under 5 cases moved;
+of passes t; of different cases Welch's t; of means the effective sample size alone. A cell has the coverage in percent,
+and in brackets the truth below and above the interval. Weak spots: 300 outputs with 6 metadata keys of 5 values and 5
 criteria. "Interval": the former rule, a slice whose 95% interval lies below the mean of the rest.
 """
 
@@ -32,6 +32,7 @@ from gradebook.rubrics.statistics.means import (
 )
 from gradebook.rubrics.statistics.significance import adjust_for_many, luck_of_best, shortfall_test
 from gradebook.rubrics.statistics.stopping import read_stop_rule
+from gradebook.rubrics.statistics.strata import Strata, measure_strata
 
 SIZES = (20, 50, 100, 200, 1_000)
 ALPHA = 0.05
@@ -446,6 +447,38 @@ def _unpaired_misses(
     return [tuple(each) for each in 100 * misses / round_count]
 
 
+UNEVEN: dict[str, Callable[[Floats], Floats]] = {  # outputs of a case by its mean
+    "harder cases have more outputs": lambda means: np.where(means < 0.6, 9, 1),
+    "1 to 9 outputs by chance": lambda means: np.random.default_rng(11).integers(1, 10, means.size),
+}
+
+
+def weigh_cases(round_count: int) -> None:
+    """Print how often intervals hold the mean over cases where these have unlike numbers of outputs."""
+    print(f"\n{'uneven outputs':34}{'cases':>6}{'bias, outputs':>15}{'covered':>9}{'bias, cases':>13}{'covered':>9}")
+    rng = np.random.default_rng(10)
+    for name, sizes_of in UNEVEN.items():
+        for count in (20, 50, 200):
+            errors, hits = np.zeros(2), np.zeros(2)
+            for _ in range(round_count):
+                of_case = rng.beta(3, 1.5, count)  # mean 2/3
+                sizes = sizes_of(of_case).astype(np.int64)
+                cases = np.repeat(np.arange(count), sizes)
+                scores = (rng.random(cases.size) < of_case[cases]).astype(np.float64)
+                means = np.bincount(cases, scores) / sizes
+                strata = Strata(np.zeros(cases.size, np.int64), 1.0 / sizes[cases], float(count))
+                before = measure_scores(scores, cases)
+                now = measure_strata(scores, strata, cases)
+                for place, mean in enumerate((before, now)):
+                    of_means = Means(*(np.array([float(getattr(mean, field))]) for field in MEAN_FIELDS))
+                    low, high = score_ends(of_means, np.atleast_1d(skewness_of(means[None])))
+                    errors[place] += mean.mean - 2 / 3
+                    hits[place] += low[0] <= 2 / 3 <= high[0]
+            cells = [*np.stack([errors / round_count, 100 * hits / round_count], axis=1).ravel()]
+            print(f"{name:34}{count:>6}{cells[0]:>15.3f}{cells[1]:>9.1f}{cells[2]:>13.3f}{cells[3]:>9.1f}", flush=True)
+
+
+MEAN_FIELDS = ("n", "unit_count", "mean", "sd", "standard_error", "df")
 FAMILIES = {"copies": ((2, 1.0), (3, 1.0)), "families of 5": ((5, 0.1), (5, 0.3), (5, 0.6))}
 
 
@@ -485,6 +518,7 @@ def main() -> None:
         "slices": lambda: search_slices(rounds),
         "checkpoints": lambda: follow_checkpoints(rounds),
         "copies": lambda: count_copies(rounds),
+        "uneven": lambda: weigh_cases(rounds),
     }
     parser.add_argument("part", nargs="*", choices=[*parts, []], default=[])
     for part in parser.parse_args().part or parts:

@@ -6,14 +6,6 @@ create table if not exists int_trees_summed (
     positive_weight double
 );
 
-create table if not exists int_outputs_weighted (
-    output_number integer,
-    group_number integer,
-    stratum_number integer,
-    weight bigint,
-    dataset_case_count double
-);
-
 create table if not exists int_outputs_sliced (
     output_number integer,
     slice_number integer,
@@ -21,6 +13,15 @@ create table if not exists int_outputs_sliced (
     checkpoint varchar,
     slice_key varchar,
     slice_value varchar
+);
+
+create table if not exists int_outputs_weighted (
+    output_number integer,
+    group_number integer,
+    stratum_number integer,
+    weight bigint,
+    case_weight bigint,
+    dataset_case_count double
 );
 
 create table if not exists int_categories_applied (

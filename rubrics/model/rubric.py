@@ -454,6 +454,9 @@ class Rubric(Frozen):
     missing: Literal["null", "skip", "zero"] = "null"
     """effect of a missing verdict on an output's score. `null`, the default: no score, only bounds (`score_low`,
     `score_high`). `skip`: the other criteria are reweighted. `zero`: it counts as 0"""
+    weights: Literal["cases", "outputs"] = "cases"
+    """what counts once in a model's means and rates where cases have unlike numbers of outputs: `cases`, the default,
+    so that a case with ten samples counts like one with two; `outputs`: each output"""
     reviewed: Annotated[str, Field(pattern=DAY_PATTERN)] | None = None
     """day on which people last looked at the weights, `2026-11-29`; lint reminds of it after 180 days"""
     weight_sum: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None

@@ -120,7 +120,8 @@ class PairedSides:
     """Two models paired by case. overall: pairs of the overall score; by_criterion: pairs by criterion id.
 
     strata: of the sample by stratum that a side is, by place; None: every pair counts as one. are_other_strata: whether
-    both sides are such samples, of different strata or rates; those of side B count.
+    both sides are such samples, of different strata or rates; those of side B count. is_uneven: strata is one stratum,
+    by which cases with unlike numbers of pairs count once each.
     """
 
     overall: ScorePairs
@@ -128,6 +129,7 @@ class PairedSides:
     outputs: OutputPairs
     strata: Strata | None = None
     are_other_strata: bool = False
+    is_uneven: bool = False
 
     def strata_at(self, places: Integers) -> Strata | None:
         """Strata of the pairs at these places."""
@@ -138,14 +140,16 @@ class PairedSides:
         return self.outputs.is_same[np.searchsorted(self.outputs.places, places)]
 
 
-def pair_sides(connection: duckdb.DuckDBPyConnection, wanted: RunPair, groups: Groups) -> PairedSides:
-    """Pair the outputs of two models, and read the scores of the pairs.
+def pair_sides(
+    connection: duckdb.DuckDBPyConnection, wanted: RunPair, groups: Groups, weights: str = "cases"
+) -> PairedSides:
+    """Pair the outputs of two models, and read the scores of the pairs. weights: of the rubric, cases or outputs.
 
     Leaves the temporary table `compared_outputs`.
     """
     add_outputs(connection, wanted, groups)
     overall, *criteria = _read_scores(connection, {"run_a": wanted.run_a, "run_b": wanted.run_b})
-    return PairedSides(overall[1], dict(criteria), _read_outputs(connection), *_read_strata(connection))
+    return PairedSides(overall[1], dict(criteria), _read_outputs(connection), *_read_strata(connection, weights))
 
 
 def bound_overall(sides: PairedSides, rubric: Rubric, weights: Mapping[str, float]) -> PairedSides:
@@ -289,16 +293,19 @@ def _read_outputs(connection: duckdb.DuckDBPyConnection) -> OutputPairs:
     return OutputPairs(places, *uniform, _floats(table, "passed_a"), _floats(table, "passed_b"), ends, is_same)
 
 
-def _read_strata(connection: duckdb.DuckDBPyConnection) -> tuple[Strata | None, bool]:
-    """Strata by place, and whether the sides have different ones."""
+def _read_strata(connection: duckdb.DuckDBPyConnection, weights: str) -> tuple[Strata | None, bool, bool]:
+    """Strata by place, whether the sides have different ones, and whether they are those of uneven cases."""
     table = connection.execute(query("comparing/paired_strata")).to_arrow_table()
+    is_uneven = not table.num_rows and weights == "cases"
+    if is_uneven:
+        table = connection.execute(query("comparing/uneven_pairs")).to_arrow_table()
     if not table.num_rows:
-        return None, False
+        return None, False, False
     places = _integers(table, "place")
-    codes, weights = np.zeros(places[-1] + 1, dtype=np.int64), np.ones(places[-1] + 1)
-    codes[places], weights[places] = _integers(table, "code"), _floats(table, "weight")
+    codes, pair_weights = np.zeros(places[-1] + 1, dtype=np.int64), np.ones(places[-1] + 1)
+    codes[places], pair_weights[places] = _integers(table, "code"), _floats(table, "weight")
     case_count = table.column("dataset_case_count")[0].as_py()
-    return Strata(codes, weights, case_count), bool(pc.any(table.column("is_other")).as_py())
+    return Strata(codes, pair_weights, case_count), bool(pc.any(table.column("is_other")).as_py()), is_uneven
 
 
 def _integers(table: pa.Table, name: str) -> Integers:

@@ -208,6 +208,11 @@ STRATA = (
     "signed ranks, McNemar's test, the interval of sd_ratio and corrections by ratings: the cases were drawn by "
     "stratum, so means, shares and their intervals are weighted, and these are not known"
 )
+UNEVEN = (
+    "signed ranks, McNemar's test, the interval of sd_ratio and corrections by ratings: cases have unlike numbers of "
+    "pairs and count once each, so means, shares and their intervals are weighted, and these are not known; "
+    "`weights: outputs` of the rubric counts each pair"
+)
 OTHER_STRATA = (
     "by the strata of run A: the runs drew their cases by different strata or rates, and those of run B count"
 )
@@ -411,14 +416,14 @@ class _Comparer:
             names = model_name(groups[0]), model_name(groups[1])
             overall_row, rows = compare_unpaired(self._connection, self._wanted, groups, self._new, self.same_ids)
             return ModelComparison(groups, *names, overall_row if self.is_one_version else None, rows, (), None)
-        sides = pair_sides(self._connection, self._wanted, groups)
+        sides = pair_sides(self._connection, self._wanted, groups, self._new.weights)
         sides = bound_overall(sides, self._new, scaled_weights(self._new))
         names = model_name(groups[0]), model_name(groups[1])
         maker = RowMaker(*names, self._options.resample_count, self._factor, self._test_count(pair_count))
         self.left_out += _uncompared_outputs(
             pair_name(*names), sides, is_one_version=self.is_one_version, is_stopped=self._is_stopped
         )
-        self.left_out += [STRATA] if sides.strata is not None else []
+        self.left_out += [UNEVEN if sides.is_uneven else STRATA] if sides.strata is not None else []
         self.left_out += [OTHER_STRATA] if sides.are_other_strata else []
         overall = explanation = None
         corrected: Corrected = {}
@@ -449,7 +454,8 @@ class _Comparer:
     ) -> dict[tuple[str, str], tuple[CorrectedFigures | None, WinFigures | None]]:
         figures = {}
         for groups in pairs if self.is_one_version else ():
-            weighted = weigh_pairs(pair_sides(self._connection, self._wanted, groups), self._new)
+            sides = pair_sides(self._connection, self._wanted, groups, self._new.weights)
+            weighted = weigh_pairs(sides, self._new)
             names = model_name(groups[0]), model_name(groups[1])
             figures[names] = self._corrected(groups).get((OVERALL, "")), self._wins(weighted)
         return figures

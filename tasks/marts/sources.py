@@ -56,8 +56,11 @@ def add_rubric_sources(connection: duckdb.DuckDBPyConnection, run_id: str, rubri
     connection.execute(
         "create or replace temp table source_run as "
         "select ?::varchar as run_id, ?::varchar as rubric_id, ?::varchar as rubric_version, "
-        "?::double as pass_threshold, ?::boolean as require_thresholds, ?::varchar as missing",
-        [run_id, rubric.id, rubric.version, rubric.pass_threshold, rubric.require_thresholds, rubric.missing],
+        "?::double as pass_threshold, ?::boolean as require_thresholds, ?::varchar as missing, ?::varchar as weights",
+        [
+            *(run_id, rubric.id, rubric.version, rubric.pass_threshold, rubric.require_thresholds, rubric.missing),
+            rubric.weights,
+        ],
     )
     weights = category_weights(rubric)
     parents = {category.id: category.parent for category in rubric.categories}

@@ -268,7 +268,7 @@ def _check_top_threshold(rubric: Row, row: Row, rated: Rated | None) -> Checked:
     if unknown and decision.outcome is Ship.UNDECIDED:
         outputs = f"{row['output_count'] - row['n']:,} of {counted(row['output_count'], 'output')}"
         return Checked(model_name(row), decision.outcome, f"{row['criterion_id']} is not scored for {outputs}")
-    below = round(rate * row["n"])
+    below = max(round(rate * row["n"]), int(rate > 0.0))  # the rate counts each case once
     verb = "is" if below == 1 else "are"
     words = f"{below:,} of {counted(row['n'], 'output')} {verb} under the threshold 1 of {row['criterion_id']}"
     clause = _rate_clause(decision, limit, also, has_failed=below > 0)

@@ -37,6 +37,13 @@ select count(*) from (
 """
 
 
+_UNEVEN = """
+select min(n) as fewest, max(n) as most
+from (select model, checkpoint, case_id, count(*) as n from read_parquet({}) group by all)
+group by model, checkpoint having min(n) < max(n) order by max(n) - min(n) desc limit 1
+"""
+
+
 def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | None = None) -> list[str]:
     """One sentence for each remarkable event, in the order of the stages."""
     own_count = plan.own_count
@@ -54,6 +61,7 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
         **dict.fromkeys(row_notes(ingested), True),
         **_column_note(run, ingested),
         **_shared_note(run, ingested),
+        **_uneven_note(run, ingested),
         f"{counted(own_count.output_count, 'output')} with per-case criteria, {own_count.criterion_count:,} in total": (
             own_count.output_count
         ),
@@ -106,6 +114,18 @@ def _shared_note(run: Run, ingested: Ingested) -> dict[str, bool]:
     alike = f"{counted(count, 'answer')} given by several models alike"
     sentence = f"{alike}: the judge {run.judge.judge} is asked about each once, which one of the models is billed for"
     return {sentence: count > 0}
+
+
+def _uneven_note(run: Run, ingested: Ingested) -> dict[str, bool]:
+    """A sentence on cases with unlike numbers of outputs of a model."""
+    with open_database() as database:
+        rows = database.execute(_UNEVEN.format(file_list(ingested.shards))).fetchall()
+    once = "case" if run.rubric.weights == "cases" else "output"
+    return {
+        f"cases have {fewest:,} to {most:,} outputs of a model: means and rates count each {once} once "
+        f"(`weights: {run.rubric.weights}` of the rubric)": True
+        for fewest, most in rows
+    }
 
 
 def _unrecorded(run: Run) -> dict[str, bool]:

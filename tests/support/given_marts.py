@@ -60,6 +60,7 @@ RUN_SCHEMA = pa.schema(
         pa.field("pass_threshold", pa.float64()),
         pa.field("require_thresholds", pa.bool_()),
         pa.field("missing", pa.string()),
+        pa.field("weights", pa.string()),
     ]
 )
 TIMING_SCHEMA = pa.schema(

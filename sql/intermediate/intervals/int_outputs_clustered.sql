@@ -1,5 +1,5 @@
 -- int_outputs_clustered: one row per output_number of a model, checkpoint that has several outputs in one cluster (the
--- named cluster, else the case), or a sample drawn by stratum. Outputs of a cluster are not independent; a cluster
+-- named cluster, else the case), or of a sample drawn by stratum. Outputs of a cluster are not independent; a cluster
 -- within two strata counts as two. Empty in most runs.
 -- materialized: table
 with outputs as (
@@ -8,6 +8,7 @@ with outputs as (
         cluster_of(outputs.cluster, outputs.case_id) as bond,
         weights.stratum_number,
         weights.weight,
+        weights.case_weight,
         weights.dataset_case_count,
     from int_outputs_numbered as outputs
     left join int_outputs_weighted as weights on outputs.output_number = weights.output_number
@@ -40,6 +41,7 @@ final as (
         clusters.cluster_number,
         outputs.stratum_number,
         outputs.weight,
+        outputs.case_weight,
         outputs.dataset_case_count,
     from groups
     inner join clusters on groups.group_number = clusters.group_number

@@ -1,6 +1,6 @@
--- int_scores_weighted: one row per scope (category or run), scope_id, group_number of a sample drawn by stratum: the
--- weighted figures of int_scores_averaged. Empty for all other runs.
--- empty without: source_case_weights
+-- int_scores_weighted: one row per scope (category or run), scope_id, group_number of outputs with weights
+-- (int_outputs_weighted): the weighted figures of int_scores_averaged.
+-- empty without: int_cases_weighted
 -- materialized: table
 with final as (
     select

@@ -1,6 +1,7 @@
--- int_strata_compared: one row per measure, scope, scope_id, model, checkpoint of a sample drawn by stratum, with
--- {unit_count, standard_error, df} of the weighted mean, by measure_strata of rubrics/statistics/strata.py: the
--- variance within strata over the sample, and that between them over the dataset.
+-- int_strata_compared: one row per measure, scope, scope_id, model, checkpoint of a sample drawn by stratum, or
+-- with unlike numbers of outputs of a case (one stratum), with {unit_count, standard_error, df, skewness} of the weighted
+-- mean, by measure_strata of rubrics/statistics/strata.py: the variance within strata over the sample, and that between
+-- them over the dataset. skewness: of the clusters, of one stratum alone.
 with strata as (
     select
         *,
@@ -57,9 +58,22 @@ parts as (
         and groups.model = totals.model and groups.checkpoint is not distinct from totals.checkpoint
 ),
 
+skewed as (
+    select
+        clusters.measure, clusters.scope, clusters.scope_id, clusters.model, clusters.checkpoint,
+        exact_sum((clusters.weighted_total - clusters.weight * totals.mean) ** 3) * sqrt(count(*))
+            / nullif(exact_sum((clusters.weighted_total - clusters.weight * totals.mean) ** 2), 0.0) ** 1.5 as skewness,
+    from int_clusters_summed as clusters
+    inner join totals
+        on clusters.measure = totals.measure and clusters.scope = totals.scope and clusters.scope_id = totals.scope_id
+        and clusters.model = totals.model and clusters.checkpoint is not distinct from totals.checkpoint
+    where clusters.stratum_number = 0
+    group by all
+),
+
 final as (
     select
-        measure, scope, scope_id, model, checkpoint,
+        parts.measure, parts.scope, parts.scope_id, parts.model, parts.checkpoint,
         struct_pack(
             unit_count := sum(group_count)::bigint,
             standard_error := sqrt(
@@ -70,10 +84,13 @@ final as (
                 exact_sum(variance) ** 2 / nullif(exact_sum(variance ** 2 / (group_count + 1)), 0.0) - 2,
                 sum(group_count)
             ))),
-            skewness := null::double
+            skewness := any_value(skewed.skewness)
         ) as spread,
     from parts
-    group by measure, scope, scope_id, model, checkpoint
+    left join skewed
+        on parts.measure = skewed.measure and parts.scope = skewed.scope and parts.scope_id = skewed.scope_id
+        and parts.model = skewed.model and parts.checkpoint is not distinct from skewed.checkpoint
+    group by parts.measure, parts.scope, parts.scope_id, parts.model, parts.checkpoint
 )
 
 select * from final

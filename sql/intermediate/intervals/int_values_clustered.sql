@@ -60,7 +60,7 @@ final as (
     union all by name
     select
         measures.measure, 'run' as scope, '' as scope_id, outputs.model, outputs.checkpoint, outputs.cluster_number,
-        outputs.stratum_number, outputs.weight, outputs.dataset_case_count,
+        outputs.stratum_number, outputs.case_weight as weight, outputs.dataset_case_count,
         case measures.measure when 'pass_at_k' then cases.pass_at_k else cases.pass_hat_k end as value,
     from int_samples_counted as cases
     inner join outputs on cases.output_number = outputs.output_number

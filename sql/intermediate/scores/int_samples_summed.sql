@@ -4,7 +4,7 @@
 -- empty without: int_samples_counted
 -- materialized: table
 with cases as (
-    select cases.*, coalesce(weights.weight, 1) as weight
+    select cases.*, coalesce(weights.case_weight, 1) as weight
     from int_samples_counted as cases
     left join int_outputs_weighted as weights on cases.output_number = weights.output_number
 ),

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from gradebook.rubrics.statistics.intervals import Interval
-from gradebook.rubrics.statistics.means import score_interval
+from gradebook.rubrics.statistics.intervals import Interval, Means
+from gradebook.rubrics.statistics.means import score_ends, score_interval, skewness_of
+from gradebook.rubrics.statistics.strata import Strata, measure_strata
 from tests.support.nightly import matrix
 
 TONE = {"tone": {"threshold": 0.5}}
@@ -23,6 +24,7 @@ CASES = np.repeat(np.arange(12), [1, 2, 3, 4, 5, 1, 1, 2, 5, 3, 1, 2])
 def built(build, scores, column="case_id", **settings):
     """Run of one criterion, with outputs of `CASES`."""
     outputs = {f"o{index}": {column: f"c{case}"} for index, case in enumerate(CASES)}
+    settings = {"weights": "outputs"} | settings
     return build(
         TONE, {f"o{index}": {"tone": score} for index, score in enumerate(scores)}, outputs=outputs, **settings
     )
@@ -99,5 +101,20 @@ def test_the_scores_of_a_points_rubric_reach_from_the_penalties_to_one(build, sc
     rows = {f"o{index}": {"met": score, "rude": float(index % 3 == 0)} for index, score in enumerate(scores)}
     points = np.array([row["met"] - row["rude"] for row in rows.values()])
     expected = score_interval(points, CASES, bounds=Interval(-1.0, 1.0))
-    found = ends(build(PENALTY, rows, outputs=outputs), "category_scores")
+    found = ends(build(PENALTY, rows, outputs=outputs, weights="outputs"), "category_scores")
     assert found == pytest.approx((expected.low, expected.high), abs=1e-8)
+
+
+@pytest.mark.parametrize("table", ["run_scores", *matrix(["criterion_scores", "category_scores"])])
+def test_cases_with_unlike_numbers_of_outputs_count_once_each_as_their_means_do(build, scores, table):
+    sizes = np.bincount(CASES)
+    means = np.bincount(CASES, scores) / sizes
+    weighted = measure_strata(scores, Strata(np.zeros(CASES.size, np.int64), 1.0 / sizes[CASES], 12.0), CASES)
+    fields = (30, 12, means.mean(), weighted.sd, means.std(ddof=1) / np.sqrt(12), 11)
+    low, high = score_ends(Means(*(np.array([float(field)]) for field in fields)), skewness_of(means[None]))
+    found = ends(built(build, scores, weights="cases"), table, "mean, ci_low, ci_high, cluster_count")
+    assert found == pytest.approx((means.mean(), low[0], high[0], 12), abs=1e-9)
+
+
+def test_outputs_count_once_each_if_the_rubric_says_so(build, scores):
+    assert ends(built(build, scores), "run_scores", "mean")[0] == pytest.approx(scores.mean())

@@ -50,7 +50,7 @@ def test_clusters_of_one_value_have_an_effective_sample_size_equal_to_their_numb
     # of tone each case has one score here, of form two: tone is 1 of 2, 0.0126..0.9874
     rows = {"a": {"tone": 1.0, "form": 0.5}, "b": {"tone": 0.0, "form": 1.0}, "c": {"tone": None, "form": 0.0}}
     outputs = {"a": {"case_id": "x"}, "b": {"case_id": "y"}, "c": {"case_id": "y"}}
-    connection = build({"tone": {}, "form": {}}, rows, outputs=outputs)
+    connection = build({"tone": {}, "form": {}}, rows, outputs=outputs, weights="outputs")
     found = value(connection, "select ci_low, ci_high from criterion_scores where criterion_id = 'tone'")
     assert found == pytest.approx((0.0126, 0.9874), abs=1e-4)
 

@@ -19,7 +19,7 @@ CASES = np.repeat(np.arange(NAMES.size), SIZES)
 def strata_of(cases: np.ndarray) -> Strata:
     _, codes = np.unique(NAMES, return_inverse=True)
     weights = np.array([1 / RATES[name] for name in NAMES])
-    return Strata(codes[cases].astype(np.int64), weights[cases], 69.0)
+    return Strata(codes[cases].astype(np.int64), weights[cases] / SIZES[cases], 69.0)
 
 
 @pytest.fixture(scope="module")

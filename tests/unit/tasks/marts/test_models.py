@@ -59,7 +59,8 @@ create table source_audited (
     corrected_mean double, ci_low double, ci_high double, reason varchar
 );
 create table source_run as
-    select 'run' as run_id, null::double as pass_threshold, false as require_thresholds, 'null' as missing;
+    select 'run' as run_id, null::double as pass_threshold, false as require_thresholds, 'null' as missing,
+    'cases' as weights;
 create table source_timings (
     stage varchar, criterion_id varchar, wall_s double, cpu_s double, row_count bigint, replayed_count bigint,
     saved_usd double
