@@ -1,6 +1,8 @@
 """Coverage of the intervals of calibrated means and of agreement, and how often a sentence about them is false.
 
-    python bench/inference_agreement.py [calibrate|selection|agreement|bias|closeness|differences ...] [--rounds 1000]
+    python bench/inference_agreement.py [PART ...] [--rounds 1000]
+
+Parts: calibrate, selection, doubt, agreement, bias, closeness, differences.
 
 Simulates people's ratings and a judge's scores from worlds with a known truth: skewed levels, few ratings, outputs that
 go together by case, ratings of outputs that people chose. Prints a line per world and size; without names, all parts.
@@ -29,6 +31,7 @@ from gradebook.rubrics.statistics.calibration import (
     selection_shift,
     suspicious_shift,
 )
+from gradebook.rubrics.statistics.doubt_sampling import Drawn, doubt_keys, drawn_mean, inclusion_rates
 from gradebook.rubrics.statistics.intervals import DIFFERENCES
 from gradebook.rubrics.statistics.rater_comparison import alpha_over_people
 from gradebook.rubrics.statistics.rating_estimates import post_stratified_mean, rate_next
@@ -416,9 +419,69 @@ def _numbered(ratings: Floats, scores: Floats, count: int) -> Rated:
     return Rated(rated[:split], judged[:split], judged[split:], cases[:split], cases[split:])
 
 
+Doubtful = tuple[Floats, Floats, Floats, NDArray[np.int64]]  # people's levels, the judge's, its doubts, cases
+
+
+def _of_quality(rng: np.random.Generator, quality: Floats, least: float | None) -> Doubtful:
+    """People pass with a probability that the judge knows; it says so, or passes from a least one on."""
+    levels = (rng.random(quality.size) < quality) * 1.0
+    judged = np.clip(quality + 0.05, 0.0, 1.0) if least is None else (quality > least) * 1.0
+    return levels, judged, np.minimum(quality, 1.0 - quality), np.arange(quality.size)
+
+
+def _of_doubt_alone(rng: np.random.Generator) -> Doubtful:
+    levels = (rng.random(UNRATED) < 0.9) * 1.0
+    judged = np.where(rng.random(UNRATED) < 0.8, levels, 1.0)
+    return levels, judged, rng.random(UNRATED) * 0.5, np.arange(UNRATED)
+
+
+def _of_kind_judge(rng: np.random.Generator) -> Doubtful:
+    levels = rng.choice(THREE, UNRATED, p=SHARES[THREE])
+    judged = np.where(rng.random(UNRATED) < 0.7, levels, np.minimum(levels + 0.5, 1.0))
+    return levels, judged, rng.random(UNRATED) * np.where(judged == levels, 0.2, 0.5), np.arange(UNRATED)
+
+
+def _of_cases(rng: np.random.Generator) -> Doubtful:
+    cases = np.arange(UNRATED) // 5
+    levels = (rng.random(UNRATED) < rng.beta(3, 1.5, UNRATED // 5)[cases]) * 1.0
+    judged = (rng.random(UNRATED) < np.where(levels > 0, 0.9, 0.3)) * 1.0
+    return levels, judged, rng.random(UNRATED) * np.where(judged == levels, 0.1, 0.4), cases
+
+
+DOUBTFUL: dict[str, tuple[float, Callable[[np.random.Generator], Doubtful]]] = {
+    "two levels, doubt where it errs": (0.7, lambda rng: _of_quality(rng, rng.beta(1.5, 4.5 / 7, UNRATED), 0.45)),
+    "probabilities, rate .93": (4 / 4.3, lambda rng: _of_quality(rng, rng.beta(4, 0.3, UNRATED), None)),
+    "doubt that says nothing, rate .9": (0.9, _of_doubt_alone),
+    "three levels, too kind": (0.9, _of_kind_judge),
+    "two levels, 5 outputs a case": (2 / 3, _of_cases),
+}
+
+
+def doubt(rounds: int) -> Iterator[str]:
+    """Mean rating of 1,000 outputs by the queue `uncertain`: weighted, and as the mean of the ratings."""
+    for name, (truth, draw) in DOUBTFUL.items():
+        for count in (30, 50, 100, 200):
+            rng, held, found = np.random.default_rng(count), 0, []
+            for _ in range(rounds):
+                levels, judged, doubts, cases = draw(rng)
+                keys, weights = doubt_keys(doubts, rng)
+                is_rated = np.argsort(np.argsort(keys)) < count
+                rates = inclusion_rates(keys, weights, is_rated)
+                estimate = drawn_mean(Drawn(judged, np.where(is_rated, levels, np.nan), rates, cases))
+                if estimate.value is not None and estimate.ci_low is not None and estimate.ci_high is not None:
+                    held += estimate.ci_low <= truth <= estimate.ci_high
+                    found.append((estimate.value - truth, estimate.width, levels[is_rated].mean() - truth))
+            bias, width, plain = np.mean(found, axis=0)
+            yield (
+                f"{name:34} {count:>3} ratings: bias {bias:+.3f}, covered {held / rounds:6.1%}, width {width:.3f}; "
+                f"bias of the plain mean {plain:+.3f}"
+            )
+
+
 PARTS: dict[str, Callable[[int], Iterator[str]]] = {
     "calibrate": calibrate,
     "selection": selection,
+    "doubt": doubt,
     "agreement": agreement,
     "bias": bias,
     "closeness": closeness,

@@ -19,6 +19,7 @@ rater_comparison        compare_rater; agreement_with_gaps, alpha_over_people: a
 rater_models            SeverityFit; settle_labels: labels from several raters and judges, by each one's errors
 calibration             Rated, corrected_mean, ratings_to_halve; corrected_sum: means from few ratings and many scores
 rating_estimates        rate_next: outputs to rate next; post_stratified_mean, rogan_gladen_mean
+doubt_sampling          doubt_keys, drawn_mean: outputs drawn for rating by the judge's doubt
 judge_quality           judge_trust, pairwise_accuracy, recalibrate, DriftEvidence: whether a judge changed
 cascade_rule, davidson  choose_rule: rule of a cascade; rank_models: strengths from pairwise choices
 outcomes, suite         suggest_weights: scores and outcomes in use; compare_shares, measure_items: cases of a suite

@@ -5,7 +5,7 @@ A sample is the judge's scores and people's ratings of a criterion, model and ch
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
@@ -29,6 +29,7 @@ from gradebook.rubrics.statistics.calibration import (
     selection_shift,
     suspicious_shift,
 )
+from gradebook.rubrics.statistics.doubt_sampling import Drawn, drawn_mean, inclusion_rates
 from gradebook.rubrics.statistics.means import TIED
 from gradebook.rubrics.statistics.rating_estimates import post_stratified_mean, rate_next, rogan_gladen_mean
 from gradebook.rubrics.statistics.reasons import Reason
@@ -41,7 +42,7 @@ from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, make_table, model_name
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.ratings.offered import offered_note
-from gradebook.tasks.ratings.rating_queue import page_source
+from gradebook.tasks.ratings.rating_queue import draw_by_doubt, page_source
 
 _ELSEWHERE_COLUMNS = "criterion_id varchar, output_id varchar, score double"
 _LEVELS = "select score from agreed_levels where criterion_id = ? order by score"
@@ -53,6 +54,10 @@ _CHOSEN = {
     "gold": "gold",
 }  # by selection of the rating page
 
+_REACHED = """
+select distinct output_id from agreed_ratings
+where selection = 'uncertain' and inclusion_rate is not null and source = ?
+"""
 _WEIGHTED = "select 1 from runs where run_id = ? and (settings ->> '$.stratify') is not null"
 _UNWEIGHTED = "the run's cases were drawn by stratum: its means are weighted, these are not"
 
@@ -64,7 +69,8 @@ class Judged:
     """Outputs that the judge scored: one row per output and criterion, sorted by criterion, model and checkpoint.
 
     table: criterion_id, model, checkpoint, case_id, shared (cluster or case), sample_index, output_id, score,
-    rating (null if unrated), is_drawn.
+    rating (null if unrated), is_drawn, doubt_rating. doubt_rates: probabilities with which the judge's doubt drew
+    outputs up to the first one that nobody rated, by output; empty if it drew none.
     unjudged: number of outputs without a judge's score because people score them instead, if not 0. left_out: number of
     ratings of outputs that a rule chose for rating, by the rule.
     """
@@ -73,6 +79,7 @@ class Judged:
     unjudged: dict[Group, int]
     left_out: dict[Group, dict[str, int]]
     is_weighted: bool = False  # the run's cases were drawn by stratum, so its means are weighted, and these are not
+    doubt_rates: Mapping[str, float] = field(default_factory=dict)
 
     def where(self, is_chosen: pa.ChunkedArray) -> "Judged":
         """Only some of the outputs. is_chosen: of each row."""
@@ -97,7 +104,8 @@ class Sample:
     the judge's scores or by outputs without a score; None if nothing shows it. excused_count: outputs of the random
     sample that people gave no score: the criterion does not apply, or the rating was retracted. left_out: which ratings
     are not in the sample because a rule chose their outputs; None if there are none. note: why its estimates may be
-    biased.
+    biased. chosen_count: ratings of outputs that a rule chose. drawn: all outputs, with the ratings of those that the
+    judge's doubt drew beside those of the sample; None if it drew none.
     """
 
     criterion_id: str
@@ -109,6 +117,8 @@ class Sample:
     left_out: str | None
     note: str | None
     excused_count: int = 0
+    chosen_count: int = 0
+    drawn: Drawn | None = None
 
     @property
     def two_levels(self) -> tuple[float, float] | None:
@@ -136,16 +146,33 @@ def read_judged(connection: duckdb.DuckDBPyConnection, run_id: str, criteria: Se
     )
     unjudged = connection.execute(query("agreement/unjudged_counts"), parameters).fetchall()
     left_out: dict[Group, dict[str, int]] = {}
-    for *group, selection, count in connection.execute(query("agreement/left_out_counts"), parameters).fetchall():
+    drawn_count = 0
+    for *group, selection, count, of_doubt in connection.execute(
+        query("agreement/left_out_counts"), parameters
+    ).fetchall():
         criterion, model, checkpoint = group
         left_out.setdefault((criterion, model, checkpoint), {})[selection] = count
+        drawn_count += of_doubt
     is_weighted = bool(connection.execute(_WEIGHTED, [run_id]).fetchall())
     return Judged(
         table,
         {(criterion, model, checkpoint): count for criterion, model, checkpoint, count in unjudged},
         left_out,
         is_weighted,
+        _doubt_rates(connection, run_id) if drawn_count else {},
     )
+
+
+def _doubt_rates(connection: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, float]:
+    """Probability of each output of the queue `uncertain` before the first one that has no answer of a rater.
+
+    An answer may be that a criterion does not apply.
+    """
+    draw = draw_by_doubt(connection, run_id)
+    reached = {name for (name,) in connection.execute(_REACHED, [page_source(run_id)]).fetchall()}
+    is_reached = np.array([output_id in reached for output_id in draw.output_ids])
+    rates = inclusion_rates(draw.keys, draw.weights, is_reached).tolist()
+    return {output_id: rate for output_id, rate in zip(draw.output_ids, rates, strict=True) if rate > 0.0}
 
 
 def samples_of(
@@ -170,9 +197,21 @@ def samples_of(
         # A sample that was drawn at random has to be off by more.
         bound = MOST_SHIFT if pc.all(pc.filter(is_drawn, is_rated)).as_py() else suspicious_shift(rated)
         selection = _excused_note(excused_count, rated.n) or _selection_note(rated, bound)
+        drawn, unanswered_count = _drawn(rows, judged.doubt_rates)
+        drawn_count = 0 if drawn is None else int((~np.isnan(drawn.ratings)).sum())
+        if unanswered_count:
+            excused_count += unanswered_count
+            selection = _excused_note(excused_count, max(rated.n, drawn_count))
+        selection = selection if rated.n or unanswered_count else None
+        if selection is not None:
+            drawn = None
+        chosen_count = sum((left_out or {}).values())
+        if drawn is not None:
+            left_out = {name: count for name, count in (left_out or {}).items() if name != "uncertain"}
+            note = "; ".join(filter(None, (_drawn_note(drawn_count, rated.n), note)))
         left_out_words = _left_out_words(left_out, rated.n)
         group = criterion_id, model, checkpoint
-        yield Sample(*group, rated, levels, selection if rated.n else None, left_out_words, note, excused_count)
+        yield Sample(*group, rated, levels, selection, left_out_words, note, excused_count, chosen_count, drawn)
 
 
 def rated_failures(
@@ -226,6 +265,29 @@ def _rated(rows: pa.Table, codes: Mapping[str, int] | None) -> Rated:
     )
 
 
+def _drawn(rows: pa.Table, rates: Mapping[str, float]) -> tuple[Drawn | None, int]:
+    """Outputs with the ratings of both samples, and how many the judge's doubt drew that have no rating.
+
+    An output may be in both samples, which are independent.
+    """
+    ratings, by_doubt, scores = (rows.column(name).to_numpy() for name in ("rating", "doubt_rating", "score"))
+    doubt_rates = np.array([rates.get(output_id, 0.0) for output_id in rows.column("output_id").to_pylist()])
+    is_drawn, is_rated = doubt_rates > 0.0, ~np.isnan(ratings)
+    if not (is_drawn & ~np.isnan(by_doubt)).any():
+        return None, 0
+    every = np.where(is_rated, ratings, np.where(is_drawn, by_doubt, np.nan))
+    both = 1.0 - (1.0 - doubt_rates) * (1.0 - is_rated.mean())
+    cases = rows.column("shared").combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
+    return Drawn(scores, every, both, cases), int((is_drawn & np.isnan(every)).sum())
+
+
+def _drawn_note(drawn_count: int, sample_count: int) -> str:
+    return (
+        f"{counted(drawn_count, 'rated output')}, {drawn_count - sample_count:,} of them drawn by the judge's doubt: "
+        "each rating counts by the inverse of its probability"
+    )
+
+
 def _unjudged_note(count: int) -> str | None:
     if not count:
         return None
@@ -275,6 +337,7 @@ def _slices(table: pa.Table, keys: tuple[str, ...]) -> Iterator[range]:
 
 
 MOST_NEXT = 10_000
+_BY_DOUBT = "the judge's doubt drew outputs: how much further ratings narrow the interval is not known"
 _NOT_RANDOM = "the rated outputs are not a random sample"
 
 
@@ -286,7 +349,7 @@ class Calibration:
     outputs are not a random sample, weighted by the judge's scores, or None. weight: of the judge's scores in PPI++,
     0..1. more_count: further ratings needed to halve its interval; more_reason: why it is None. note: why the estimates
     may be biased. is_random: False: the judge scored the rated outputs differently from the others, so that no
-    difference from the corrected mean is a finding.
+    difference from the corrected mean is a finding. chosen_count: ratings of outputs that a rule chose.
     """
 
     criterion_id: str
@@ -303,6 +366,7 @@ class Calibration:
     more_reason: Reason | str | None
     note: str | None
     is_random: bool = True
+    chosen_count: int = 0
 
     @property
     def name(self) -> str:
@@ -398,18 +462,22 @@ def _calibrate(sample: Sample) -> Calibration:
             else Estimate(None, None, None, f"it is of two levels, found {len(sample.levels)}")
         )
         more_count, more_reason = ratings_to_halve(rated, corrected, weight)
+        if sample.drawn is not None:
+            corrected = drawn_mean(sample.drawn)
+            more_count, more_reason = None, _BY_DOUBT
     else:
         # The judge's scores do not tell which outputs people give no score.
         corrected = Estimate(None, None, None, None) if sample.excused_count else post_stratified_mean(rated)
         mean_of_rated = Estimate(float(rated.ratings.mean()), None, None, _NOT_RANDOM)
         rogan_gladen = Estimate(None, None, None, _NOT_RANDOM)
         more_count, more_reason = None, _NOT_RANDOM
+    rated_count = rated.n if sample.drawn is None else int((~np.isnan(sample.drawn.ratings)).sum())
     return Calibration(
         criterion_id=sample.criterion_id,
         model=sample.model,
         checkpoint=sample.checkpoint,
-        n=rated.n,
-        unrated_count=int(rated.unrated.size),
+        n=rated_count,
+        unrated_count=rated.total - rated_count,
         naive=naive_mean(rated),
         rated=mean_of_rated,
         corrected=corrected,
@@ -420,6 +488,7 @@ def _calibrate(sample: Sample) -> Calibration:
         note="; ".join(filter(None, (_selection_words(sample.selection, corrected), sample.left_out, sample.note)))
         or None,
         is_random=sample.selection is None,
+        chosen_count=sample.chosen_count,
     )
 
 

@@ -250,7 +250,8 @@ def _score_matrix(criterion_id: str, statements: pa.Table, scale: Floats) -> Sco
 RATER, JUDGE, MEMBER, SETTLED = "rater", "judge", "member", "settled"  # sides of statements.sql
 
 _NEWER = (
-    "null::varchar as selection, null::double as spent_s, null::double as gold_score, null::varchar as question_digest"
+    "null::varchar as selection, null::double as inclusion_rate, null::double as spent_s, "
+    "null::double as gold_score, null::varchar as question_digest"
 )
 _WITH_NEWER = f"union all by name select {_NEWER} where false"  # older tables lack these columns
 _OF_LAKE = (

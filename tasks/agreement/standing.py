@@ -1,5 +1,6 @@
 """Standing of a judge where people rated: the one place that decides whether to trust it on a criterion."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -31,7 +32,8 @@ SKILLS = ("cohen_kappa_quadratic", "spearman")  # 0 by chance; the second for sc
 class Trust(StrEnum):
     """Trust in a judge on a criterion, least first. CHANCE: no better than chance, as far as the ratings show.
 
-    WEAK: fewer than `LEAST_AGREEMENT` of the pairs are equal, and people agree more. BIASED: more lenient or stricter
+    WEAK: fewer than `LEAST_AGREEMENT` of the pairs are equal, people agree more, and agreement beyond chance, by which
+    near levels count for more, is below it too. BIASED: more lenient or stricter
     than people beyond chance. UNKNOWN: too few ratings, or too equal ones. GOOD: none of these, which does not show
     that the bias is small.
     """
@@ -50,6 +52,7 @@ class JudgeStanding:
     rate, people_rate: shares (0..1) of pairs with the same level, of judge and people and among people; None if scores
     are not levels, or without pairs. skill: agreement beyond chance, the first known of `SKILLS`. people_skill: of
     people with each other (alpha). over_people: alpha of the judge with people minus that of people with each other.
+    chosen_count: ratings of outputs that a rule chose, which show no chance: on doubtful outputs a good judge errs.
     bias: the judge's mean score minus people's; bias_p: adjusted over the criteria, None if unknown. is_penalty: a high
     score is bad. off: models whose mean by the judge is off the mean corrected by ratings, by `off_means`.
     """
@@ -65,10 +68,16 @@ class JudgeStanding:
     bias_p: float | None
     is_penalty: bool
     off: tuple[Calibration, ...]
+    chosen_count: int = 0
 
     @property
     def has_skill(self) -> Chance:
         """Whether the judge agrees with people more than chance does (ABOVE)."""
+        chance = self._measured_skill
+        return Chance.UNKNOWN if self.chosen_count and chance is not Chance.ABOVE else chance
+
+    @property
+    def _measured_skill(self) -> Chance:
         value, chance = self.skill.value, chance_of_interval(self.skill.ci_low, self.skill.ci_high)
         if chance is not Chance.UNKNOWN or value is None:
             return chance
@@ -79,13 +88,13 @@ class JudgeStanding:
     @property
     def is_biased(self) -> bool:
         """Whether the bias over all models is beyond chance, also of so many criteria."""
-        return chance_of_p(self.bias.value or 0.0, self.bias_p).is_beyond
+        return not self.chosen_count and chance_of_p(self.bias.value or 0.0, self.bias_p).is_beyond
 
     @property
     def is_unbiased(self) -> bool:
         """Whether the bias is shown to be small: its interval lies within `MOST_BIAS` of 0 (an equivalence test)."""
         low, high = self.bias.ci_low, self.bias.ci_high
-        return low is not None and high is not None and low > -MOST_BIAS and high < MOST_BIAS
+        return not self.chosen_count and low is not None and high is not None and low > -MOST_BIAS and high < MOST_BIAS
 
     @property
     def beside_people(self) -> Chance:
@@ -108,11 +117,16 @@ class JudgeStanding:
         return leaning_of(self.bias.value or 0.0, is_penalty=self.is_penalty) if self.is_biased else None
 
     @property
+    def _is_weak(self) -> bool:
+        """Whether judge and people rarely give the same level, nor nearly the same one on a scale of many."""
+        is_rare = self.rate is not None and self.rate < min(LEAST_AGREEMENT, self.people_rate or 1.0)
+        return is_rare and (self.skill.value or 0.0) < LEAST_AGREEMENT
+
+    @property
     def trust(self) -> Trust:
         if self.has_skill in (Chance.WITHIN, Chance.BELOW):
             return Trust.CHANCE
-        is_rare = self.rate is not None and self.rate < min(LEAST_AGREEMENT, self.people_rate or 1.0)
-        if is_rare:
+        if self._is_weak and not self.chosen_count:
             return Trust.WEAK
         if self.is_biased or self.off:
             return Trust.BIASED
@@ -130,7 +144,9 @@ def judge_standings(
     p_values = _adjusted(
         [_p(bias.value, bias.ci_low, bias.ci_high, 0.0, part.n) for part, bias in zip(judged, biases, strict=True)]
     )
-    off = off_means(means)
+    off, chosen = off_means(means), Counter[str]()
+    for row in means:
+        chosen[row.criterion_id] += row.chosen_count
     standings = [
         JudgeStanding(
             part.criterion_id,
@@ -144,6 +160,7 @@ def judge_standings(
             p,
             part.criterion_id in penalties,
             tuple(row for row in off if row.criterion_id == part.criterion_id),
+            chosen[part.criterion_id],
         )
         for part, bias, p in zip(judged, biases, p_values, strict=True)
         for of_people in [people.get(part.criterion_id, _nobody(part.criterion_id))]

@@ -499,6 +499,10 @@ def standing_words(trust: Trust, standings: Sequence[JudgeStanding]) -> str:
         case Trust.BIASED:
             return f"is {_leaning_words(standings)}"
         case Trust.UNKNOWN:
+            if first.chosen_count:
+                chosen = counted(first.chosen_count, "rating")
+                of_sample = f"has too few ratings of a random sample on {names} to tell"
+                return f"{of_sample} ({chosen} of outputs that a queue chose)"
             return f"has too few or too equal ratings on {names} to tell"
     return f"agrees with people beyond chance {_bias_words(standings)}"
 

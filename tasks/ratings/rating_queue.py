@@ -8,6 +8,8 @@ import duckdb
 import numpy as np
 
 from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.statistics.arrays import Floats
+from gradebook.rubrics.statistics.doubt_sampling import doubt_keys, inclusion_rates
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.rubric_store.questions import ANSWERS, add_questions_of_run
@@ -16,7 +18,7 @@ MOST_NAMES = 10  # of criteria in a message
 
 
 class Queue(StrEnum):
-    """Choice of outputs to rate. Only `random` and `calibration` support an estimate of means; the others find
+    """Choice of outputs to rate. `random`, `calibration` and `uncertain` support an estimate of means; the others find
     problems.
     """
 
@@ -85,15 +87,41 @@ def choose_outputs(  # noqa: PLR0913 - each narrows the choice
         raise InputError(f"--queue {queue.value}", f"no output of {run_id} in it", "one", _WHY_EMPTY[queue])
     if queue is Queue.calibration:
         return tuple(QueuedOutput(output_id, queue.value, None) for output_id in output_ids[:count])
+    if queue is Queue.uncertain:
+        draw = draw_by_doubt(connection, run_id)
+        is_reached = np.arange(len(draw.output_ids)) < count
+        rates = inclusion_rates(draw.keys, draw.weights, is_reached)[:count].tolist()
+        pairs = zip(draw.output_ids[:count], rates, strict=True)
+        return tuple(QueuedOutput(output_id, queue.value, rate) for output_id, rate in pairs)
     if queue is not Queue.random:
         opinions = (_opinions(row, has_names=has_names) for row in rows[:count])
-        pairs = zip(output_ids, opinions, strict=False)
-        return tuple(QueuedOutput(output_id, queue.value, None, disputes) for output_id, disputes in pairs)
+        disputed = zip(output_ids, opinions, strict=False)
+        return tuple(QueuedOutput(output_id, queue.value, None, disputes) for output_id, disputes in disputed)
     rng = np.random.default_rng(list(run_id.encode()))
     rate = min(count / len(output_ids), 1.0)
     return tuple(
         QueuedOutput(output_ids[index], queue.value, rate) for index in rng.permutation(len(output_ids))[:count]
     )
+
+
+@dataclass(frozen=True, slots=True)
+class DoubtDraw:
+    """Outputs of a run in the order of the queue `uncertain`. keys, weights: (output,), as of `doubt_keys`."""
+
+    output_ids: tuple[str, ...]
+    keys: Floats
+    weights: Floats
+
+
+def draw_by_doubt(connection: duckdb.DuckDBPyConnection, run_id: str) -> DoubtDraw:
+    """All outputs of a run, drawn by the judge's doubt. The order depends on the run alone."""
+    rows = read_rows(connection, query("ratings/queue_uncertain"), run_id=run_id)
+    doubts = {row["output_id"]: row["doubt"] for row in rows}
+    output_ids = [row["output_id"] for row in read_rows(connection, query("ratings/queue_random"), run_id=run_id)]
+    rng = np.random.default_rng([*run_id.encode(), *Queue.uncertain.value.encode()])
+    keys, weights = doubt_keys(np.array([doubts.get(output_id, 0.0) for output_id in output_ids]), rng)
+    order = np.argsort(keys, kind="stable")
+    return DoubtDraw(tuple(output_ids[index] for index in order), keys[order], weights[order])
 
 
 def _with_steps(rows: Sequence[Row], steps: Sequence[Row], made_ids: Collection[str]) -> tuple[Row, ...]:

@@ -2,6 +2,7 @@
 -- were preferred, in another run. score and rating are 0..1; rating is an adjudicator's decision on a disputed output,
 -- else the mean of the latest ratings; null if unrated, or if only a rule chose the output for rating. is_drawn: people
 -- rated it, or gave it no score, because it is in the run's random sample, on the page with the source $page_source.
+-- doubt_rating: as rating, if the judge's doubt drew the output with a known probability.
 -- shared: the output's cluster or case, as the macro cluster_of (a lake stores no macros). $criteria: these criteria,
 -- also of checks; null: those of the judge.
 with scored as (
@@ -24,14 +25,20 @@ rated as (
         ratings.criterion_id,
         ratings.output_id,
         case
+            when count(ratings.sample_score) = 0 then null
             when max(decisions.output_id) is null then avg(ratings.sample_score)
             else max(decisions.score)
         end as rating,
+        case
+            when count(ratings.doubt_score) = 0 then null
+            when max(decisions.output_id) is null then coalesce(rating, avg(ratings.doubt_score))
+            else max(decisions.score)
+        end as doubt_rating,
     from latest_ratings as ratings
     left join latest_decisions as decisions
         on ratings.criterion_id = decisions.criterion_id
         and ratings.output_id = decisions.output_id
-    where ratings.sample_score is not null
+    where ratings.sample_score is not null or ratings.doubt_score is not null
     group by ratings.criterion_id, ratings.output_id
 ),
 
@@ -47,6 +54,7 @@ final as (
         scored.score,
         rated.rating,
         drawn.output_id is not null as is_drawn,
+        rated.doubt_rating,
     from scored
     inner join outputs_of_run as outputs on scored.output_id = outputs.output_id
     left join rated on scored.criterion_id = rated.criterion_id and scored.output_id = rated.output_id

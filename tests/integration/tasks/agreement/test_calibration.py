@@ -10,8 +10,9 @@ from gradebook.rubrics.files.load import parse_rubric
 from gradebook.tasks.agreement.calibration import calibrate_run
 from gradebook.tasks.agreement.published_run import measure_run
 from gradebook.tasks.lake.address import find_lake
-from gradebook.tasks.lake.connections import commit
+from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.published.summary import summarise
+from gradebook.tasks.ratings.rating_queue import Queue, choose_outputs, page_source
 from gradebook.tasks.reporting.page import write_report
 from tests.support.nightly import matrix
 from tests.support.rated_lake import JudgedRun, publish_runs
@@ -66,6 +67,15 @@ def tell(connection, _version):
             "40 as output_count, 1.0 as weight, 1.0 as coverage_rate, 0.75 as mean",
             [run_id],
         )
+
+
+def tell_doubts(connection, _version):
+    """Half of the verdicts are doubtful."""
+    connection.execute("update verdicts set request_key = output_id")
+    connection.executemany(
+        "insert into judgments (request_key, distribution) values (?, ?)",
+        [(f"o{k:02}", '{"good":0.6,"bad":0.4}' if k % 2 else '{"good":0.95,"bad":0.05}') for k in range(40)],
+    )
 
 
 def rate(connection, _version):
@@ -247,6 +257,30 @@ def test_where_a_rule_chose_every_rated_output_there_is_no_corrected_mean(tmp_pa
     assert row.note == "left out: 4 ratings of uncertain outputs, which a rule chose; 0 rated outputs of a sample"
     assert len(calibrate_run(found, "r", next_count=40).next_outputs) == 40
     summarise(found, "r").as_json()
+
+
+def test_ratings_drawn_by_the_judges_doubt_count_by_their_probability_up_to_the_first_output_without(tmp_path):
+    found = rated_lake(tmp_path, [])
+    commit(found, "doubts", tell_doubts)
+    with connect(found, read_only=True) as connection:
+        queue = choose_outputs(connection, "r", Queue.uncertain, 40)
+    answered = [queued.output_id for place, queued in enumerate(queue) if place != 34][:36]
+
+    def rate_drawn(connection, _version):
+        connection.executemany(
+            "insert into ratings by name select ? as output_id, 'tone' as criterion_id, 'ann' as rater, ? as score, "
+            "'uncertain' as selection, 0.9 as inclusion_rate, ? as source",
+            [(name, RATED[int(name[1:]) % 4], page_source("r")) for name in answered],
+        )
+
+    commit(found, "rate", rate_drawn)
+    row = calibration(found, "r")
+    # 34 outputs come before the one that nobody rated, and people pass half of all
+    assert (row.n, row.naive.value, row.is_random, row.chosen_count) == (34, 0.75, True, 36)
+    assert row.corrected.ci_low < 0.5 < row.corrected.ci_high < 0.75
+    assert row.note.startswith(
+        "34 rated outputs, 34 of them drawn by the judge's doubt: each rating counts by the inverse"
+    )
 
 
 @pytest.mark.parametrize("selection", ["random", *matrix([None])])

@@ -225,7 +225,7 @@ def test_the_disputed_queue_has_what_rater_and_judge_score_differently(served: S
 
 
 @pytest.mark.nightly
-def test_the_uncertain_queue_begins_where_the_judge_doubted_most(served: Served):
+def test_the_uncertain_queue_draws_every_output_with_a_probability_that_grows_with_the_doubt(served: Served):
     def tell(connection: Any, _version: int) -> None:
         connection.execute("update verdicts set request_key = output_id")
         for output_id, chances in {
@@ -238,7 +238,13 @@ def test_the_uncertain_queue_begins_where_the_judge_doubted_most(served: Served)
     commit(served.lake, "doubts", tell)
     with connect(served.lake, read_only=True) as connection:
         found = choose_outputs(connection, RUN, Queue.uncertain, 10)
-    assert [(each.output_id, each.inclusion_rate) for each in found] == [("o1", None), ("o2", None)]
+        shorter = choose_outputs(connection, RUN, Queue.uncertain, 3)
+        every = {each.output_id for each in choose_outputs(connection, RUN, Queue.random, 10)}
+    assert {each.output_id for each in found} == every and {each.inclusion_rate for each in found} == {1.0}
+    assert [each.output_id for each in shorter] == [each.output_id for each in found[:3]]
+    rates = {each.output_id: each.inclusion_rate for each in shorter}
+    assert all(0 < rate < 1 for rate in rates.values())
+    assert rates.get("o1", 1.0) > max((rate for name, rate in rates.items() if name not in ("o1", "o2")), default=0.0)
 
 
 @pytest.mark.nightly

@@ -21,7 +21,7 @@ RELATIONS = """
 create table agreed_ratings (
     output_id varchar, criterion_id varchar, rater varchar, level_id varchar, score double,
     rated_at timestamptz, is_from_file boolean, line bigint, source varchar, selection varchar,
-    gold_score double
+    inclusion_rate double, gold_score double
 );
 create table agreed_verdicts (
     output_id varchar, criterion_id varchar, method varchar, status varchar, level_id varchar, score double
@@ -52,7 +52,7 @@ def lake():
 
 def rate(lake, output, rater, level, *, score=0.5, at=None, from_file=False, line=0, criterion="tone"):
     row = (output, criterion, rater, level, score, at, from_file, line)
-    lake.execute("insert into agreed_ratings values (?, ?, ?, ?, ?, ?, ?, ?, null, null, null)", row)
+    lake.execute("insert into agreed_ratings values (?, ?, ?, ?, ?, ?, ?, ?, null, null, null, null)", row)
 
 
 def judge(lake, output, level, score, method="judge"):

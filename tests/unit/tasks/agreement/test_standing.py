@@ -43,6 +43,15 @@ def test_a_judge_that_passes_everything_is_no_better_than_chance_and_behind_peop
     assert (found.has_skill, found.beside_people) == (Chance.WITHIN, Chance.BELOW)
 
 
+def test_ratings_of_outputs_that_a_queue_chose_do_not_show_that_a_judge_is_no_better_than_chance():
+    scores = voices((0.1, 0.1, 0.1))
+    scores[0] = 1.0
+    chosen = [Calibration("tone", "m", None, 0, 300, *[UNKNOWN] * 4, 0.0, None, None, None, True, 40)]
+    (found,) = judge_standings(parts("tone", scores), chosen, ())
+    assert (found.has_skill, found.trust.value, found.is_biased) == (Chance.UNKNOWN, "unknown", False)
+    assert standing_words(found.trust, [found]).endswith("(40 ratings of outputs that a queue chose)")
+
+
 def test_a_judge_like_a_person_agrees_with_people_as_they_do():
     assert standing(voices((0.1, 0.15, 0.15, 0.15))).beside_people is Chance.ABOVE
 
