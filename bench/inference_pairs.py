@@ -2,16 +2,20 @@
 
 python bench/inference_pairs.py [ROUNDS]
 
+The second table has four models in two halves, which few choices join, with the limit on them and without.
 Cases with one or three choices between random models; of three, all lean to one side by the case.
 """
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from gradebook.rubrics.statistics import davidson
 from gradebook.rubrics.statistics.davidson import LEAST_CASES, Choices, rank_models
 
 STRENGTHS = {
@@ -53,5 +57,47 @@ def main(round_count: int) -> None:
                 print(f"{name:20}{choice_count:>2} choices a case, {case_count:>4} cases: {covered}", flush=True)
 
 
+def join_halves(round_count: int) -> None:
+    """Print how often strengths of models of two halves have intervals, and how many of these hold."""
+    strengths = np.array([-0.5, 0.5, -0.5, 0.5])
+    for links in (1, 2, 3, 5, 10):
+        rng, shown, held = np.random.default_rng(links), np.zeros(2), np.zeros(2)
+        for _ in range(round_count):
+            halves = [draw(rng, strengths[:2], 50, 1) for _ in "ab"]
+            # The last choices are between the halves.
+            half = (strengths[3] - strengths[0]) / 2 * np.ones(links)
+            weights = np.stack([np.exp(-half), np.full(links, TIE), np.exp(half)])
+            wins = (rng.random(links) > np.cumsum(weights / weights.sum(axis=0), axis=0)[:2]).sum(axis=0) / 2
+            choices = Choices(
+                np.concatenate([halves[0].firsts, halves[1].firsts + 2, np.zeros(links, np.int64)]),
+                np.concatenate([halves[0].seconds, halves[1].seconds + 2, np.full(links, 3)]),
+                np.concatenate([halves[0].wins, halves[1].wins, wins]),
+                np.arange(100 + links),
+            )
+            for place, least in enumerate((1, davidson.LEAST_LINKS)):
+                with limited_links(least):
+                    found = rank_models(choices, 4).strengths
+                if found[0].ci_low is not None:
+                    shown[place] += 1
+                    held[place] += np.mean(
+                        [each.ci_low <= s <= each.ci_high for each, s in zip(found, strengths, strict=True)]
+                    )
+        cells = " ".join(
+            f"shown {100 * count / round_count:5.1f} covered {100 * hits / max(count, 1):5.1f}"
+            for count, hits in zip(shown, held, strict=True)
+        )
+        print(f"two halves joined by {links:>2}: without {cells.replace(' shown', ' with: shown')}", flush=True)
+
+
+@contextmanager
+def limited_links(least: int) -> Iterator[None]:
+    """Another limit on the choices that join models, for a while."""
+    before, davidson.LEAST_LINKS = davidson.LEAST_LINKS, least
+    yield
+    davidson.LEAST_LINKS = before
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000)
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000
+    main(rounds)
+    join_halves(rounds)

@@ -112,8 +112,9 @@ def ask(  # noqa: PLR0913 - each is an option
 
     The first night of an epoch asks about all outputs several times, as a reference for the others; an alarm, or
     another model behind the judge, begins the next epoch. The e-value is the evidence of a change within the epoch: 1
-    is none, and by chance it reaches 20 in at most one epoch of 20. A night that is stored is only shown again. Nightly
-    runs ask by themselves if a suite has the key `anchors`.
+    is none, and by chance it reaches 20 in at most one epoch of 20, if the replies of a night are independent: a shock
+    to a whole night, such as an endpoint under load, raises alarms too. A night that is stored is only shown again.
+    Nightly runs ask by themselves if a suite has the key `anchors`.
 
     \b
     gradebook anchors ask release --judge gpt-4o-mini --dry-run

@@ -174,16 +174,20 @@ class WinFigures:
 def measure_wins(
     differences: Floats, clusters: NDArray[np.int64], tie_margin: float, strata: Strata | None = None
 ) -> WinFigures:
-    """Count wins. differences, clusters: (pair,), no NaN. strata: by which the rate is weighted."""
+    """Count wins. differences, clusters: (pair,), no NaN. strata: by which the rate is weighted.
+
+    The interval is that of a mean difference of 1 a win, -1 a loss and 0 a tie: where ties dominate, few losses say
+    little of their share.
+    """
     is_win, is_loss = differences > tie_margin, differences < -tie_margin
     wins = np.where(is_win, 1.0, np.where(is_loss, 0.0, 0.5))
     codes = shared_clusters(clusters)
-    interval = score_interval_of(
-        measure_scores(wins, codes) if strata is None else measure_strata(wins, strata, codes, of_scores=True)
-    )
+    signs = 2.0 * wins - 1.0
+    tested = measure_difference(_measure(signs, codes, strata), _count_moved(signs, codes, strata))
     counts = int(is_win.sum()), int(is_loss.sum())
     rate = _known(weighted_mean(wins, strata))
-    return WinFigures(*counts, wins.size - sum(counts), tie_margin, rate, _known(interval.low), _known(interval.high))
+    low, high = (_known((1.0 + float(end)) / 2.0) for end in (tested.low, tested.high))
+    return WinFigures(*counts, wins.size - sum(counts), tie_margin, rate, low, high)
 
 
 _TEXT_FIELDS = {"dominance", "corrected_reason"}

@@ -16,6 +16,7 @@ from gradebook.rubrics.statistics.intervals import LEVEL
 from gradebook.rubrics.statistics.reasons import Cause, Reason, reason_of
 
 LEAST_CASES = 30  # bench/inference_pairs.py has the coverage from there
+LEAST_LINKS = 5  # cases that join any part of the models to the others
 MOST_STRENGTH = 10.0  # log odds: a larger estimate is on its way to infinity
 ELO = 400.0 / log(10.0)
 Codes = NDArray[np.int64]
@@ -67,7 +68,8 @@ def rank_models(choices: Choices, model_count: int) -> Ranking:
     """Fit the strengths by maximum likelihood, with cluster-robust (sandwich) intervals over cases.
 
     There are no strengths if some models never lost to the others, as these would be infinite, even if they tied; and
-    no intervals with fewer than `LEAST_CASES` cases.
+    no intervals with fewer than `LEAST_CASES` cases, or where fewer than `LEAST_LINKS` cases join some models to the
+    others: the difference between both parts rests on these alone.
     """
     counts = np.bincount(np.append(choices.firsts, choices.seconds), minlength=model_count)
     unknown = tuple(Strength(None, None, None, int(count)) for count in counts)
@@ -87,6 +89,10 @@ def rank_models(choices: Choices, model_count: int) -> Ranking:
         without_intervals = [Strength(float(s), None, None, int(n)) for s, n in zip(strengths, counts, strict=True)]
         few = reason_of(Cause.FEW_RANKED_CASES, case_count=case_count, least=LEAST_CASES)
         return Ranking(tuple(without_intervals), effect, few)
+    links = weakest_link(choices, model_count)
+    if links < LEAST_LINKS:
+        without_intervals = [Strength(float(s), None, None, int(n)) for s, n in zip(strengths, counts, strict=True)]
+        return Ranking(tuple(without_intervals), effect, reason_of(Cause.THIN_LINK, links=links, least=LEAST_LINKS))
     errors = np.sqrt(np.einsum("ij,jk,ik->i", centred, fit.variance(values), centred))
     from scipy.special import stdtrit
 
@@ -161,6 +167,28 @@ def _is_connected(choices: Choices, model_count: int) -> bool:
     losers = np.concatenate([choices.firsts[choices.wins > 0], choices.seconds[choices.wins < 1]])
     edges = coo_array((np.ones(winners.size), (winners, losers)), shape=(model_count, model_count))
     return int(connected_components(edges, connection="strong")[0]) == 1
+
+
+def weakest_link(choices: Choices, model_count: int) -> int:
+    """Least number of pairs of case and models without which the models fall apart (Stoer and Wagner 1997)."""
+    links = np.zeros((model_count, model_count))
+    joined = np.unique(np.stack([choices.cases, choices.firsts, choices.seconds]), axis=1)
+    np.add.at(links, (joined[1], joined[2]), 1.0)
+    links += links.T
+    np.fill_diagonal(links, 0.0)
+    left, least = list(range(model_count)), np.inf
+    while len(left) > 1:
+        order, weights = [left[0]], links[left[0]].copy()
+        while len(order) < len(left):
+            order.append(max((node for node in left if node not in order), key=lambda node: weights[node]))
+            weights += links[order[-1]]
+        last, before = order[-1], order[-2]
+        least = min(least, float(links[last][[node for node in left if node != last]].sum()))
+        links[before] += links[last]
+        links[:, before] += links[:, last]
+        links[before, before] = 0.0
+        left.remove(last)
+    return int(least)
 
 
 def number_models(names: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], Codes, Codes]:

@@ -51,6 +51,7 @@ _TEMPLATES = {
     Cause.RATERS_APART: "some raters share no output with the others",
     Cause.NEVER_BEATEN: "some models only won, or only lost, against the others",
     Cause.ONLY_TIED: "some models never lost, or never won, against the others: they only tied",
+    Cause.THIN_LINK: "{links} choices join some models to the others, expected {least} or more for intervals",
     Cause.FEW_RANKED_CASES: "found {cases}, expected {least} or more for intervals",
     Cause.FEW_VOICES: "found {voices}, expected {least}",
     Cause.FEW_TWICE_LABELLED: "found {outputs} with two labels or more, expected {least}",

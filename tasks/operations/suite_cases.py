@@ -14,11 +14,14 @@ from typing import Any
 import numpy as np
 import orjson
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from gradebook.rubrics.checks.language import find_languages
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.json_values import canonical_json
 from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS
+from gradebook.rubrics.statistics.arrays import Floats
+from gradebook.rubrics.statistics.means import TIED
 from gradebook.rubrics.statistics.significance import is_significant
 from gradebook.rubrics.statistics.suite import (
     ENOUGH,
@@ -436,9 +439,28 @@ def _measure_kind(kind: str, noun: str, rows: Sequence[Row], models: Sequence[st
     examples = f": {', '.join(bad[:MOST_NAMED])}{' and more' if len(bad) > MOST_NAMED else ''}" if bad else ""
     findings = [
         f"{len(bad):,} of {len(whole_names):,} {noun} are failed by better models beyond chance{examples}",
-        f"{measured.enough_count:,} of {len(whole_names):,} {noun} carry {ENOUGH:.0%} of what tells the models apart",
+        f"{measured.enough_count:,} of {len(whole_names):,} {noun} carry {ENOUGH:.0%} of what tells the models apart"
+        if measured.shares.any()
+        else f"no sum over {noun} tells the models apart",
     ]
-    return items, [*findings, *(notes if len(whole_names) < len(names) else [])]
+    is_flat = np.ptp(scores[:, is_whole], axis=0) <= TIED
+    return items, [
+        *findings,
+        *_flat_notes(noun, whole_names, is_flat, measured.means),
+        *(notes if len(whole_names) < len(names) else []),
+    ]
+
+
+def _flat_notes(noun: str, names: Sequence[str], is_flat: NDArray[np.bool_], means: Floats) -> Iterator[str]:
+    """A sentence on items on which all models have one score: they tell no models apart."""
+    if is_flat.any():
+        at_top = int((is_flat & (means >= 1.0 - TIED)).sum())
+        at_bottom = int((is_flat & (means <= TIED)).sum())
+        yield (
+            f"{int(is_flat.sum()):,} of {len(names):,} {noun} have one score for all models ({at_top:,} the best, "
+            f"{at_bottom:,} the worst), such as {names[int(is_flat.argmax())]}: they tell no models apart, and have no "
+            "discrimination"
+        )
 
 
 def _items(kind: str, names: Sequence[str], items: Items) -> list[Item]:

@@ -5,7 +5,7 @@ from math import log
 import numpy as np
 import pytest
 
-from gradebook.rubrics.statistics.davidson import Choices, rank_models
+from gradebook.rubrics.statistics.davidson import Choices, rank_models, weakest_link
 from gradebook.rubrics.text.reasons import reason_words
 
 # Agresti (2002), table 10.10: games of 1987 that the team of the row won against that of the column
@@ -60,3 +60,18 @@ def test_a_model_that_never_lost_has_no_strength_and_few_cases_have_no_interval(
     assert tied.strengths[0].value is None and "only tied" in reason_words(tied.reason)
     few = rank_models(choices([(0, 1, 1.0, 5), (0, 1, 0.0, 4)]), 2)
     assert few.strengths[0].value is not None and few.strengths[0].ci_low is None
+
+
+def test_models_that_fewer_than_five_cases_join_have_strengths_without_intervals():
+    halves = [(low, low + 1, wins, 20) for low in (0, 2) for wins in (0.0, 1.0)]
+    thin = rank_models(choices([*halves, (1, 2, 0.0, 2), (1, 2, 1.0, 2)]), 4)
+    assert reason_words(thin.reason) == "4 choices join some models to the others, expected 5 or more for intervals"
+    assert thin.strengths[0].value is not None and thin.strengths[0].ci_low is None
+    assert rank_models(choices([*halves, (1, 2, 0.0, 3), (0, 3, 1.0, 2)]), 4).strengths[0].ci_low is not None
+
+
+def test_the_weakest_link_is_the_least_number_of_cases_without_which_models_fall_apart():
+    # Stoer and Wagner's (1997) graph, whose minimum cut is 4: {3, 4, 7, 8} and the others
+    edges = {(1, 2): 2, (1, 5): 3, (2, 3): 3, (2, 5): 2, (2, 6): 2, (3, 4): 4, (3, 7): 2, (4, 7): 2, (4, 8): 2}
+    edges |= {(5, 6): 3, (6, 7): 1, (7, 8): 3}
+    assert weakest_link(choices([(a - 1, b - 1, 1.0, count) for (a, b), count in edges.items()]), 8) == 4
