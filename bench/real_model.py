@@ -1,4 +1,4 @@
-"""A real model behind a real server: share of readable replies, share of the prompt from the cache, verdicts per second.
+"""A real model behind a real server: readable replies, tokens from the cache, verdicts per second.
 
     python bench/real_model.py [--cases 6]
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -73,6 +74,7 @@ BODY_FAULTS: Mapping[str, Callable[[Completion], Completion | list[Any] | bytes]
     {
         "stream": lambda completion: b"data: " + json.dumps(completion).encode() + b"\n\ndata: [DONE]\n\n",
         "half a body": lambda completion: json.dumps(completion).encode()[:-9],
+        "another model": lambda completion: completion | {"model": "a-cheaper-one"},
         "a list": lambda completion: [completion],
         "no utf-8": lambda completion: json.dumps(completion).encode() + b"\xff\xfe",
         "error object": lambda completion: {"error": {"message": "overloaded"}, "usage": completion["usage"]},
@@ -117,13 +119,24 @@ async def send_broken(request: web.Request, fault: str, body: bytes) -> web.Stre
         return _cut(request, b"HTTP/1.1 200 OK\r\nContent-Type: applic")
     if fault == "drop in body":
         return _cut(request, b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:-9])
-    if fault == "trickle":
-        return await _trickle(request, body)
+    if fault in ("trickle", "300 MB", "open for ever"):
+        return await (_trickle(request, body) if fault == "trickle" else _flood(request, fault == "300 MB"))
     if fault == "gzip bomb":
         return web.Response(body=_bomb(), headers={"Content-Encoding": "gzip"}, content_type="application/json")
     if fault == "no gzip":
         return web.Response(body=body, headers={"Content-Encoding": "gzip"}, content_type="application/json")
     return None
+
+
+async def _flood(request: web.Request, is_fast: bool) -> web.StreamResponse:
+    """Send blanks before a reply: 300 MB at once, or one now and then until nobody listens."""
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(request)
+    with suppress(ConnectionError):
+        for _ in range(300 if is_fast else 1_000):
+            await response.write(b" " * (2**20 if is_fast else 1))
+            await asyncio.sleep(0 if is_fast else TRICKLE_GAP_S)
+    return response
 
 
 @cache

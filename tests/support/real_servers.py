@@ -1,4 +1,4 @@
-"""Real servers as processes: llama.cpp's with a small model, and the LiteLLM proxy. `make test-models` installs them."""
+"""Real servers that `make test-models` installs, as processes: llama.cpp's with a small model, the LiteLLM proxy."""
 
 import os
 import socket
