@@ -405,6 +405,8 @@ def describe_unreadable(reply: str | None, status: str, rationale: str | None, *
     why = "" if rationale is None else f" ({rationale})"
     if is_typed:
         return f"{excerpt}{why}; expected an answer with probabilities to each question: set another `model` or `form`"
+    if rationale is not None and isinstance(parse_body(reply.encode("utf-8", "replace")), dict):
+        return f"{excerpt}{why}: set another `model`, or with `mode: logprobs` another mode"
     return (
         f"{excerpt}{why}; expected one JSON object with the keys asked for: set another `model`, or a `base_url` whose "
         "server supports structured output (`response_format`)"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gradebook.tasks.judging.replies.completion import drop_false_usage, read_completion, read_error
+from gradebook.tasks.judging.replies.completion import describe_unreadable, drop_false_usage, read_completion, read_error
 from tests.support.law_over import law_over
 
 
@@ -119,3 +119,18 @@ def test_a_count_of_tokens_that_cant_be_true_is_a_doubt(prompt_tokens: int, doub
     reply = drop_false_usage(read({"prompt_tokens": prompt_tokens, "completion_tokens": 40}), 5_497)
     assert ((reply.doubt or "")[: len(doubt)], reply.doubt is None) == (doubt, reply.usage is not None)
     assert reply.is_maybe_cut == (prompt_tokens == 2_050)
+
+
+@pytest.mark.parametrize(
+    ("reply", "rationale", "is_object"),
+    [
+        ('{"level": "B"}', "found 0.33 as the probability of all labels together, expected at least 0.5", True),
+        ('{"level": "excellent"}', "level: found an unknown label", True),
+        ("B, I think", "found no JSON", False),
+        ("[1]", "found a list", False),
+    ],
+)
+def test_an_object_is_not_said_to_be_none(reply: str, rationale: str, is_object: bool):
+    said = describe_unreadable(reply, "parse_error", rationale)
+    assert f"({rationale})" in said
+    assert ("expected one JSON object" in said) != is_object
