@@ -55,6 +55,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry("tables", "sql:tables", "List the tables, marts and views of a lake, or show the columns of one."),
         Entry("runs", "runs:runs", "List the runs of a lake, newest first."),
         Entry("report", "report:report", "Write a run's report: a page, a comment or a picture."),
+        Entry("view", "view:view", "Serve a lake's pages: runs, verdicts, comparisons, and what is in progress."),
         Entry("site", "report:site", "Write a lake's home page: runs, trends, reports and rubrics."),
         Entry("compare", "compare:compare", "Compare two runs, or two models of one run, case by case."),
         Entry("reference", "reference:app", "Pin the run that `--baseline reference` means."),

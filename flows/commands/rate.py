@@ -125,7 +125,7 @@ def rate(  # noqa: PLR0913 - each is an option
     gradebook rate --host 0.0.0.0 --port 8080 --trust-host ratings.example.org
     """
     names = _names(raters)
-    _refuse_open(host, trust_host)
+    refuse_open(host, trust_host)
     _refuse_conflicts(queue, pairs=pairs, baseline=baseline, gold=gold, train=train)
     _refuse_hints(queue, pairs=pairs, gold=gold, show_names=show_names, show_judge=show_judge)
     found_lake = find_lake(lake, data)
@@ -210,7 +210,8 @@ def _run_to_rate(
         return run_to_rate(read_request(options, datetime.now(UTC)))
 
 
-def _refuse_open(host: str, trust_host: list[str] | None) -> None:
+def refuse_open(host: str, trust_host: list[str] | None) -> None:
+    """Refuse an address that others can reach without a name that they may ask for. Raises `InputError`."""
     if host not in LOOPBACK and not trust_host:
         expected = "--trust-host NAME, the name that browsers show: requests to any other are refused"
         raise InputError("--host", f"{host}, which others can reach", expected)

@@ -243,11 +243,15 @@ def read_summary(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str)
 
 
 class StatedOutcome(NamedTuple):
-    """Outcome of a published run: whether it has requirements, which are unmet, and the verdict."""
+    """Outcome of a published run: whether it has requirements, which are unmet, and the verdict.
+
+    lines: verdict, reasons and change, as published; empty without the run's folder.
+    """
 
     has_requirement: bool
     unmet: tuple[str, ...]
     word: str
+    lines: tuple[str, ...] = ()
 
 
 def stated_outcome(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> StatedOutcome:
@@ -260,8 +264,9 @@ def stated_outcome(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: st
         has_requirement, unmet = stated.get("has_requirement", True), tuple(map(str, stated["unmet"]))
         # An earlier gradebook said that a rule is undecided in words alone.
         outcomes = [Ship.UNDECIDED if "undecided" in sentence else Ship.MAY_NOT for sentence in unmet]
-        word = stated.get("verdict", {}).get("word") or _outcome_word(has_requirement, outcomes)
-        return StatedOutcome(has_requirement, unmet, word)
+        verdict = stated.get("verdict", {})
+        word = verdict.get("word") or _outcome_word(has_requirement, outcomes)
+        return StatedOutcome(has_requirement, unmet, word, tuple(map(str, verdict.get("lines", ()))))
     outcome = _outcome(connection, lake, read_published_run(connection, lake, run_id))
     outcomes = [Ship.UNDECIDED if requirement.is_undecided else Ship.MAY_NOT for requirement in outcome.unmet]
     return StatedOutcome(

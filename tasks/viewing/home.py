@@ -1,0 +1,170 @@
+"""Home page: what each rubric's last run says, runs in progress, and the list of runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import urlencode
+
+from gradebook.rubrics.text.wording import price_words, score_words, signed_words
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect_up_to_date
+from gradebook.tasks.lake.rows import Row, model_name, read_rows
+from gradebook.tasks.lake.sql import query
+from gradebook.tasks.published.runs import read_runs
+from gradebook.tasks.published.summary import stated_outcome, stated_word
+from gradebook.tasks.viewing.progress import ProgressLine
+
+RUNS_A_PAGE = 50
+MOST_RUBRICS = 12
+MOST_TREND_MODELS = 4  # of a rubric
+WIDTH, HEIGHT, MARGIN = 120, 28, 3  # of a trend, pixels
+_MODELS = "select run_id, list(distinct model) from run_scores group by run_id"
+VERDICTS = ("may ship", "may not ship", "undecided", "no gate")
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Filters of the list of runs, from an address. page: from 1."""
+
+    text: str = ""
+    rubric: str = ""
+    verdict: str = ""
+    page: int = 1
+
+    @classmethod
+    def read(cls, values: Mapping[str, str]) -> Self:
+        """Read an address's values; a page that is no number is the first."""
+        number = values.get("page", "")
+        page = int(number) if number.isascii() and number.isdigit() and len(number) < 7 else 1
+        return cls(values.get("q", "")[:200], values.get("rubric", ""), values.get("verdict", ""), max(1, page))
+
+    def address(self, page: int) -> str:
+        """Address of another page of the same list."""
+        values = {"q": self.text, "rubric": self.rubric, "verdict": self.verdict, "page": str(page)}
+        return "/?" + urlencode({name: value for name, value in values.items() if value})
+
+
+@dataclass(frozen=True, slots=True)
+class TrendLine:
+    """Means of a model by a rubric over its last comparable runs. points: of an SVG polyline; empty for one run."""
+
+    model: str
+    mean: str
+    change: str
+    points: str
+    end: tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class RubricLine:
+    """Last run of a rubric: its verdict, in the words of its publication, and the trend of its models."""
+
+    run: Row
+    word: str
+    lines: tuple[str, ...]
+    trends: tuple[TrendLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """Run in the list. word: its verdict; None where it is not published."""
+
+    run: Row
+    word: str | None
+    mean: str
+    weakest: str
+    cost: str
+
+
+@dataclass(frozen=True, slots=True)
+class HomePage:
+    """Contents of the home page. run_count: runs that pass the filters; page_count: pages of them, at least 1."""
+
+    rubrics: tuple[RubricLine, ...]
+    progress: tuple[ProgressLine, ...]
+    runs: tuple[RunLine, ...]
+    run_count: int
+    page_count: int
+    filters: Filters
+    rubric_ids: tuple[str, ...]
+    all_count: int
+
+
+def read_home_page(lake: Lake, filters: Filters, progress: tuple[ProgressLine, ...]) -> HomePage:
+    """Read the contents of the home page. Raises `LakeError` where the lake can't be read."""
+    with connect_up_to_date(lake, is_pinned=True) as connection:
+        runs = read_runs(connection)
+        rubrics = []
+        for last in read_rows(connection, query("published/last_runs"))[:MOST_RUBRICS]:
+            stated = stated_outcome(connection, lake, last["run_id"])
+            history = read_rows(connection, query("viewing/trends"), rubric_id=last["rubric_id"])
+            sentences = stated.lines or stated.unmet
+            rubrics.append(RubricLine(last, stated.word, sentences, _trends(history, last["run_id"])))
+        models = dict(connection.execute(_MODELS).fetchall()) if filters.text else {}
+        passing = [row for row in runs if _passes(row, models.get(row["run_id"], ()), filters)]
+        if filters.verdict:
+            passing = [row for row in passing if _has_verdict(stated_word(connection, lake, row), filters.verdict)]
+        page_count = max(1, -(-len(passing) // RUNS_A_PAGE))
+        start = (min(filters.page, page_count) - 1) * RUNS_A_PAGE
+        lines = tuple(_run_line(row, stated_word(connection, lake, row)) for row in passing[start:][:RUNS_A_PAGE])
+    ids = tuple(sorted({str(row["rubric_id"]) for row in runs}))
+    return HomePage(tuple(rubrics), progress, lines, len(passing), page_count, filters, ids, len(runs))
+
+
+def _passes(run: Row, models: Sequence[str], filters: Filters) -> bool:
+    """Whether a run has the filters' rubric, and their text in its id, data, judge, rubric or models."""
+    if filters.rubric and run["rubric_id"] != filters.rubric:
+        return False
+    names = (run["run_id"], run["dataset"], run["judge"], run["rubric_id"], *models)
+    return filters.text.lower() in " ".join(str(name) for name in names if name is not None).lower()
+
+
+def _has_verdict(word: str | None, verdict: str) -> bool:
+    """Whether a run's word is the one asked for: "some" is for words such as "1 of 2 may ship"."""
+    if word is None:
+        return verdict == "unpublished"
+    return word[0].isdigit() if verdict == "some" else word == verdict
+
+
+def _run_line(run: Row, word: str | None) -> RunLine:
+    low, high = run["lowest_mean"], run["highest_mean"]
+    mean = ""
+    if low is not None:
+        mean = score_words(low)
+        mean += "" if run["model_count"] == 1 else f" … {score_words(high)}"
+    weakest = "" if run["weakest_mean"] is None else f"{run['weakest_id']} {score_words(run['weakest_mean'])}"
+    return RunLine(run, word, mean, weakest, price_words(run["cost_usd"]))
+
+
+def _trends(history: Sequence[Row], run_id: str) -> tuple[TrendLine, ...]:
+    """Trend of each model of a run. history: rows of viewing/trends, by model, oldest first."""
+    by_model: dict[str, list[Row]] = {}
+    for row in history:
+        by_model.setdefault(model_name(row), []).append(row)
+    models = [(name, rows) for name, rows in by_model.items() if rows[-1]["run_id"] == run_id]
+    return tuple(_trend(name, rows) for name, rows in models[:MOST_TREND_MODELS])
+
+
+def _trend(name: str, rows: Sequence[Row]) -> TrendLine:
+    """Trend since the last change of rubric, judge or cases."""
+    first = next((index for index in range(len(rows) - 1, 0, -1) if not rows[index]["is_comparable"]), 0)
+    means = [row["mean"] for row in rows[first:] if row["mean"] is not None]
+    last = rows[-1]["mean"]
+    change = signed_words(means[-1] - means[-2]) if len(means) > 1 and last is not None else ""
+    if len(means) < 2:
+        return TrendLine(name, score_words(last), change, "", None)
+    low, high = min(means), max(means)
+    span = max(high - low, 0.02)  # a line that looks flat is flat
+    middle = (low + high) / 2
+    step = (WIDTH - 2 * MARGIN) / (len(means) - 1)
+    inner = HEIGHT - 2 * MARGIN
+    places = [
+        (round(MARGIN + index * step, 1), round(MARGIN + inner * (0.5 - (mean - middle) / span), 1))
+        for index, mean in enumerate(means)
+    ]
+    return TrendLine(name, score_words(last), change, " ".join(f"{x},{y}" for x, y in places), places[-1])
+
+
+def page_values(page: HomePage) -> dict[str, Any]:
+    """Values for the template."""
+    return {"page": page, "verdicts": VERDICTS, "size": (WIDTH, HEIGHT)}

@@ -1,0 +1,129 @@
+"""Page of one run: verdict first, then its models and criteria; the whole report is a click deeper."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradebook.rubrics.text.tables import Table
+from gradebook.rubrics.text.wording import score_words
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect_up_to_date
+from gradebook.tasks.lake.rows import Row, model_name
+from gradebook.tasks.published.run_tables import (
+    badges_of,
+    comparison_table,
+    cost_table,
+    question_of,
+    rows_by_criterion,
+    score_table,
+    sides_words,
+    weight_words,
+)
+from gradebook.tasks.published.runs import read_runs, refuse_unknown_run
+from gradebook.tasks.published.summary import RunSummary, summarise
+from gradebook.tasks.reporting.page import run_page
+from gradebook.tasks.reporting.report_source import opened_source
+
+MOST_COMPARED = 40  # rows of the comparison with the baseline
+
+
+@dataclass(frozen=True, slots=True)
+class CriterionCell:
+    """Mean of a criterion and a model, 0..1; None where no output has a score. words: the mean as text."""
+
+    model: str
+    mean: float | None
+    words: str
+    is_below: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CriterionLine:
+    """Criterion with the means of the models, in their order."""
+
+    criterion_id: str
+    question: str
+    weight: str
+    cells: tuple[CriterionCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """Contents of a run's page. others: ids of other published runs of the rubric, newest first."""
+
+    summary: RunSummary
+    scores: Table
+    criteria: tuple[CriterionLine, ...]
+    models: tuple[str, ...]
+    sides: str | None
+    change: Table | None
+    costs: Table
+    others: tuple[str, ...]
+
+
+def read_run_page(lake: Lake, run_id: str) -> RunPage:
+    """Read the contents of a run's page. Raises `InputError` for a run that is not there or not published."""
+    refuse_unknown_run(lake, run_id, "run")
+    summary = summarise(lake, run_id)
+    with connect_up_to_date(lake) as connection:
+        runs = read_runs(connection)
+    comparison = summary.comparison
+    return RunPage(
+        summary,
+        score_table(summary.verdict),
+        tuple(_criterion_lines(summary)),
+        tuple(map(model_name, summary.scores)),
+        None if comparison is None else sides_words(comparison),
+        None if comparison is None else comparison_table(comparison, MOST_COMPARED),
+        cost_table(summary.costs),
+        tuple(str(row["run_id"]) for row in _others(runs, summary))[:20],
+    )
+
+
+def _others(runs: Sequence[Row], summary: RunSummary) -> list[Row]:
+    rubric_id = summary.run["rubric_id"]
+    return [
+        row
+        for row in runs
+        if row["rubric_id"] == rubric_id and row["status"] == "published" and row["run_id"] != summary.run_id
+    ]
+
+
+def _criterion_lines(summary: RunSummary) -> list[CriterionLine]:
+    groups = [(row["model"], row["checkpoint"]) for row in summary.scores]
+    lines = []
+    for criterion_id, by_group in rows_by_criterion(summary.criteria).items():
+        cells = tuple(
+            _cell(model_name(row), by_group.get(group)) for row, group in zip(summary.scores, groups, strict=True)
+        )
+        lines.append(CriterionLine(criterion_id, question_of(by_group), weight_words(by_group), cells))
+    return lines
+
+
+def _cell(model: str, row: Row | None) -> CriterionCell:
+    if row is None or row["mean"] is None:
+        return CriterionCell(model, None, "–", False)
+    threshold = row.get("threshold")
+    return CriterionCell(
+        model, row["mean"], score_words(row["mean"]), threshold is not None and row["mean"] < threshold
+    )
+
+
+def page_values(lake: Lake, page: RunPage) -> dict[str, Any]:
+    """Values for the template."""
+    verdict = page.summary.verdict
+    return {
+        "page": page,
+        "run": page.summary.run,
+        "summary": page.summary,
+        "verdict": verdict,
+        "badges": badges_of(verdict),
+        "lake_words": lake.words(is_passed_on=True),
+    }
+
+
+def whole_report(lake: Lake, run_id: str, against: str | None = None) -> str:
+    """Report of a run, as `gradebook report` writes it. Raises `InputError` as `read_run_page`."""
+    refuse_unknown_run(lake, run_id, "run")
+    with opened_source(lake, summarise(lake, run_id), against) as source:
+        return run_page(source)
