@@ -10,6 +10,7 @@ from typing import Any
 
 import duckdb
 
+from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.rubrics.text.wording import counted, difference_interval_words, score_words, signed_words
 from gradebook.tasks.comparing.figures import ComparedRow
@@ -57,7 +58,7 @@ class Section:
 
 # In the order of a reader's questions: may it ship, what changed, where, how sure, at what cost, can it be trusted,
 # show me. The criteria directly follow the overall scores, which say little without them.
-_SECTIONS: tuple[tuple[str, str, Callable[[ReportSource], Any]], ...] = (
+SECTIONS: tuple[tuple[str, str, Callable[[ReportSource], Any]], ...] = (
     ("scores", "Scores", read_scores),
     ("criteria", "Criteria", read_criteria),
     ("agents", "Agents", read_agents),
@@ -122,10 +123,16 @@ def run_page(source: ReportSource, rubric_page: str | None = None) -> str:
 
 def _read_sections(source: ReportSource) -> Iterator[Section]:
     """Read the sections, without empty ones."""
-    for name, heading, read in _SECTIONS:
-        contents = read(source)
-        if contents is not None:
-            yield Section(name, heading, contents)
+    return (section for name, _, _ in SECTIONS if (section := read_section(source, name)) is not None)
+
+
+def read_section(source: ReportSource, section_id: str) -> Section | None:
+    """Read one section; None if the run has nothing for it. Raises `InputError` for an unknown section."""
+    for name, heading, read in SECTIONS:
+        if name == section_id:
+            contents = read(source)
+            return None if contents is None else Section(name, heading, contents)
+    raise InputError("section", section_id, "one of " + ", ".join(name for name, _, _ in SECTIONS))
 
 
 MOST_CRITERIA = 20

@@ -1,8 +1,10 @@
 """Pages of a lake on a local server, alive: `gradebook view`.
 
-server    view_app, View: one app over a lake; its pages, access and headers
+server    view_app: one app over a lake; its pages, access and headers
+frame     Frame: what all pages share; each page is a module with its `routes`
 home      home_page: what each rubric's last run says, runs in progress, the list of runs
 progress  ProgressReader: runs in progress, with their pace
+alive     the stream of what changes
 run       run_page: verdict, models and criteria of one run, and its whole report
 compared  comparison_page: two runs beside each other
 """

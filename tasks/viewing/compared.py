@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+from starlette.requests import Request
+from starlette.routing import Route
+
 from gradebook.rubrics.text.tables import Table, pick_columns, table_from
 from gradebook.tasks.comparing.compare import Comparison, ModelComparison, compare_runs
 from gradebook.tasks.comparing.figures import worst_first
@@ -9,6 +12,18 @@ from gradebook.tasks.comparing.sentences import COMPARED, direction_words, outco
 from gradebook.tasks.comparing.verdict import RunVerdict, comparison_verdict
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.published.runs import refuse_unknown_run
+from gradebook.tasks.viewing.frame import Frame
+
+
+def routes(frame: Frame) -> list[Route]:
+    """Address of the page: /compare?a=RUN&b=RUN."""
+
+    def compare(request: Request) -> str:
+        run_a, run_b = (request.query_params.get(side, "") for side in ("a", "b"))
+        page = read_comparison_page(frame.lake, run_a, run_b)
+        return frame.render("compare.html.j2", f"{run_b} against {run_a} · gradebook", page=page)
+
+    return [frame.route("/compare", compare)]
 
 
 @dataclass(frozen=True, slots=True)

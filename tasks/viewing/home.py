@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.routing import Route
 
 from gradebook.rubrics.text.wording import price_words, score_words, signed_words
 from gradebook.tasks.lake.address import Lake
@@ -12,6 +15,7 @@ from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.runs import read_runs
 from gradebook.tasks.published.summary import stated_outcome, stated_word
+from gradebook.tasks.viewing.frame import Frame
 from gradebook.tasks.viewing.progress import ProgressLine
 
 RUNS_A_PAGE = 50
@@ -20,6 +24,17 @@ MOST_TREND_MODELS = 4  # of a rubric
 WIDTH, HEIGHT, MARGIN = 120, 28, 3  # of a trend, pixels
 _MODELS = "select run_id, list(distinct model) from run_scores group by run_id"
 VERDICTS = ("may ship", "may not ship", "undecided", "no gate")
+
+
+def routes(frame: Frame) -> list[Route]:
+    """Address of the page."""
+
+    def home(request: Request) -> str:
+        page = read_home_page(frame.lake, Filters.read(request.query_params), frame.progress.read())
+        title = f"{frame.lake.name} · gradebook"
+        return frame.render("home.html.j2", title, page=page, verdicts=VERDICTS, size=(WIDTH, HEIGHT))
+
+    return [frame.route("/", home)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +178,3 @@ def _trend(name: str, rows: Sequence[Row]) -> TrendLine:
         for index, mean in enumerate(means)
     ]
     return TrendLine(name, score_words(last), change, " ".join(f"{x},{y}" for x, y in places), places[-1])
-
-
-def page_values(page: HomePage) -> dict[str, Any]:
-    """Values for the template."""
-    return {"page": page, "verdicts": VERDICTS, "size": (WIDTH, HEIGHT)}

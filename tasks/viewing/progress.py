@@ -24,6 +24,11 @@ class ProgressLine:
     left_s: float | None
 
     @property
+    def state(self) -> str:
+        """Id, and whether a process is at work: a page drawn with other states is out of date."""
+        return f"{self.run.run_id}{'+' if self.run.is_at_work else '-'}"
+
+    @property
     def cost(self) -> str:
         """Cost so far, as text."""
         return price_words(self.run.cost_usd)

@@ -1,8 +1,13 @@
-"""Page of one run: verdict first, then its models and criteria; the whole report is a click deeper."""
+"""Pages of one run: verdict first, then its models and criteria; the sections of its report are a click deeper."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.routing import Route
 
 from gradebook.rubrics.text.tables import Table
 from gradebook.rubrics.text.wording import score_words
@@ -21,10 +26,40 @@ from gradebook.tasks.published.run_tables import (
 )
 from gradebook.tasks.published.runs import read_runs, refuse_unknown_run
 from gradebook.tasks.published.summary import RunSummary, summarise
-from gradebook.tasks.reporting.page import run_page
-from gradebook.tasks.reporting.report_source import opened_source
+from gradebook.tasks.reporting.page import SECTIONS, Section, read_section, run_page
+from gradebook.tasks.reporting.rendering import render
+from gradebook.tasks.reporting.report_source import ReportSource, opened_source
+from gradebook.tasks.viewing.frame import Frame
 
 MOST_COMPARED = 40  # rows of the comparison with the baseline
+
+
+def routes(frame: Frame) -> list[Route]:
+    """Addresses of a run: its page, each section of its report, and the whole report as one page."""
+
+    def run(request: Request) -> str:
+        run_id = request.path_params["run_id"]
+        title = f"{run_id} · gradebook"
+        if line := next((line for line in frame.progress.read() if line.run.run_id == run_id), None):
+            return frame.render("unpublished.html.j2", title, line=line)
+        page = read_run_page(frame.lake, run_id)
+        return frame.render("run.html.j2", title, **page_values(frame.lake, page))
+
+    def section(request: Request) -> str:
+        run_id, name = request.path_params["run_id"], request.path_params["section"]
+        contents, heading = read_section_page(frame.lake, run_id, name)
+        title = f"{heading} · {run_id} · gradebook"
+        values = {"run_id": run_id, "name": name, "heading": heading, "contents": contents, "sections": SECTIONS}
+        return frame.render("section.html.j2", title, **values)
+
+    def report(request: Request) -> str:
+        return whole_report(frame.lake, request.path_params["run_id"], request.query_params.get("against"))
+
+    return [
+        frame.route("/runs/{run_id}", run),
+        frame.route("/runs/{run_id}/report", report),
+        frame.route("/runs/{run_id}/sections/{section}", section),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +154,30 @@ def page_values(lake: Lake, page: RunPage) -> dict[str, Any]:
         "verdict": verdict,
         "badges": badges_of(verdict),
         "lake_words": lake.words(is_passed_on=True),
+        "sections": SECTIONS,
     }
+
+
+def read_section_page(lake: Lake, run_id: str, name: str) -> tuple[Markup | None, str]:
+    """Section of a run's report as HTML, None if it has nothing for this run, and its heading.
+
+    Raises `InputError` for an unknown section, and as `read_run_page`.
+    """
+    refuse_unknown_run(lake, run_id, "run")
+    summary = summarise(lake, run_id)
+    with opened_source(lake, summary) as source:
+        section = read_section(source, name)
+        heading = next(heading for section_id, heading, _ in SECTIONS if section_id == name)
+        return None if section is None else _section_html(section, source, run_id), heading
+
+
+def _section_html(section: Section, source: ReportSource, run_id: str) -> Markup:
+    """Section by its template of the report; its links to examples lead to the page of the examples."""
+    names = {"source": source, "summary": source.summary, "run": source.summary.run, "contents": section.contents}
+    html = render(f"parts/{section.id}.html.j2", **names, anchors=(), rubric_page=None)
+    if section.id != "examples":
+        html = html.replace('href="#examples', f'href="/runs/{quote(run_id, safe="")}/sections/examples#examples')
+    return Markup(html)
 
 
 def whole_report(lake: Lake, run_id: str, against: str | None = None) -> str:

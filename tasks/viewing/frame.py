@@ -1,0 +1,67 @@
+"""What all pages of the server share: the lake, the frame around a page, and the answer for what is not there."""
+
+from collections.abc import Callable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from gradebook.rubrics.model.errors import GradebookError, InputError
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.reporting.rendering import page_text, render, script
+from gradebook.tasks.viewing.progress import ProgressReader
+
+NAVIGATION = (("/", "Home"), ("/#runs", "Runs"))  # address and name of the pages that are reached from every page
+SCRIPTS: dict[str, Callable[[], str]] = {
+    "/static/htmx.js": lambda: page_text("vendor/htmx.min.js"),
+    "/static/report.js": script,
+    "/static/view.js": lambda: page_text("view/view.js"),
+}
+
+Draw = Callable[[Request], str | Response]
+
+
+class Frame:
+    """Frame of the pages of one lake. Every page is read anew: nothing on it is older than the lake."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+        self.progress = ProgressReader(lake)
+
+    def route(self, address: str, draw: Draw) -> Route:
+        """Page at an address, drawn in a thread. draw: returns HTML, or a response of its own.
+
+        An `InputError` is the page "not there", any other `GradebookError` the page "not now".
+        """
+
+        def respond(request: Request) -> Response:
+            try:
+                page = draw(request)
+            except InputError as error:
+                return self.fault(str(error), 404)
+            except GradebookError as error:
+                return self.fault(str(error), 503)
+            return page if isinstance(page, Response) else HTMLResponse(page)
+
+        return Route(address, respond)
+
+    def render(self, template: str, title: str, **values: Any) -> str:
+        """Page by a template of pages/view that extends the frame. title: of the browser's tab."""
+        return render(f"view/{template}", lake=self.lake, title=title, navigation=NAVIGATION, **values)
+
+    def fault(self, sentence: str, status: int) -> HTMLResponse:
+        """Page that says what is wrong."""
+        return HTMLResponse(self.render("fault.html.j2", "gradebook", sentence=sentence, status=status), status)
+
+
+def static_routes() -> list[Route]:
+    """Scripts of the pages."""
+
+    def route(address: str, read: Callable[[], str]) -> Route:
+        def respond(_request: Request) -> Response:
+            return Response(read(), media_type="text/javascript")
+
+        return Route(address, respond)
+
+    return [route(address, read) for address, read in SCRIPTS.items()]
