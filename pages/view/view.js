@@ -20,3 +20,18 @@
   });
   window.addEventListener("pagehide", () => source.close());
 })();
+// Keys: j and k move through the rows of a grid or to a case's neighbours, Enter opens, Esc goes back.
+(() => {
+  const rows = [...document.querySelectorAll("#grid a.row")];
+  const go = (id) => document.getElementById(id)?.click();
+  const move = (step) => {
+    const place = rows.indexOf(document.activeElement);
+    rows[Math.min(rows.length - 1, Math.max(0, place + step))]?.focus();
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
+    if (event.key === "j") rows.length ? move(1) : go("following");
+    else if (event.key === "k") rows.length ? move(-1) : go("previous");
+    else if (event.key === "Escape") go("back");
+  });
+})();

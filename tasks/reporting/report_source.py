@@ -145,6 +145,13 @@ def read_source(
     )
 
 
+def read_bare_source(connection: duckdb.DuckDBPyConnection, lake: Lake, summary: RunSummary) -> ReportSource:
+    """As `read_source`, without a comparison: for single outputs."""
+    criteria = read_rows(connection, query("reporting/criteria"), run_id=summary.run_id)
+    levels = read_rows(connection, query("reporting/levels"), run_id=summary.run_id)
+    return ReportSource(connection, lake, summary, _groups(summary.scores), None, None, criteria, levels)
+
+
 def _compare_with(
     connection: duckdb.DuckDBPyConnection, lake: Lake, summary: RunSummary, against: str
 ) -> RunComparison:

@@ -6,5 +6,6 @@ home      home_page: what each rubric's last run says, runs in progress, the lis
 progress  ProgressReader: runs in progress, with their pace
 alive     the stream of what changes
 run       run_page: verdict, models and criteria of one run, and its whole report
+cases     read_case_grid, read_case_page: a run's cases, filtered, and one of them in full
 compared  comparison_page: two runs beside each other
 """

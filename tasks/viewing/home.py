@@ -19,6 +19,7 @@ from gradebook.tasks.viewing.frame import Frame
 from gradebook.tasks.viewing.progress import ProgressLine
 
 RUNS_A_PAGE = 50
+MOST_DIGITS = 7
 MOST_RUBRICS = 12
 MOST_TREND_MODELS = 4  # of a rubric
 WIDTH, HEIGHT, MARGIN = 120, 28, 3  # of a trend, pixels
@@ -37,6 +38,12 @@ def routes(frame: Frame) -> list[Route]:
     return [frame.route("/", home)]
 
 
+def page_number(text: str | None) -> int:
+    """Number of a page in an address, from 1; what is none is the first."""
+    is_number = text is not None and text.isascii() and text.isdigit() and len(text) < MOST_DIGITS
+    return max(1, int(text)) if is_number and text else 1
+
+
 @dataclass(frozen=True, slots=True)
 class Filters:
     """Filters of the list of runs, from an address. page: from 1."""
@@ -49,9 +56,8 @@ class Filters:
     @classmethod
     def read(cls, values: Mapping[str, str]) -> Self:
         """Read an address's values; a page that is no number is the first."""
-        number = values.get("page", "")
-        page = int(number) if number.isascii() and number.isdigit() and len(number) < 7 else 1
-        return cls(values.get("q", "")[:200], values.get("rubric", ""), values.get("verdict", ""), max(1, page))
+        page = page_number(values.get("page"))
+        return cls(values.get("q", "")[:200], values.get("rubric", ""), values.get("verdict", ""), page)
 
     def address(self, page: int) -> str:
         """Address of another page of the same list."""

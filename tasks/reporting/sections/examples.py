@@ -381,6 +381,13 @@ def read_examples(source: ReportSource) -> ExampleContents | None:
     return ExampleContents(tuple(examples), kinds, _counts_sentence(source, examples, kinds, len(picks)))
 
 
+def read_outputs(source: ReportSource, output_ids: Sequence[str]) -> tuple[Example, ...]:
+    """Outputs of the source's run in full, in this order, without pairs."""
+    picks = tuple(Pick(output_id, (), None) for output_id in output_ids)
+    outputs = _read_outputs(source, picks)
+    return tuple(map(partial(_example, source, outputs, {}, PictureBudget()), picks))
+
+
 def _within_budget(examples: Iterator[Example]) -> Iterator[Example]:
     left = MOST_BYTES
     for example in examples:
