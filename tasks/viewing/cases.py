@@ -389,8 +389,8 @@ def _origin(row: Row) -> Origin:
         model_name(row),
         row["criterion_id"],
         row["method"],
-        row["judge"] or "",
-        "used again" if row["is_replayed"] else price_words(row["cost_usd"]) if row["judge"] else "",
+        row["judge"] or "" if row["request_key"] else "",
+        "" if not row["request_key"] else "used again" if row["is_replayed"] else price_words(row["cost_usd"]),
         row["request_key"] or "",
     )
 

@@ -1,6 +1,7 @@
--- filtered_outputs: one row per output_id of the run $run_id that passes {conditions}. value: its score on the criterion
--- $criterion_id, 0..1, or its overall score where that is null; level_id: its level on that criterion. is_failed: a gate
--- failed. baseline_score: its case's score in the run $baseline_run_id by the same model and sample, null without one.
+-- filtered_outputs: one row per output_id of the run $run_id that passes all conditions. value: its score on the
+-- criterion $criterion_id, 0..1, or its overall score where that is null; level_id: its level on that criterion.
+-- is_failed: a gate failed. baseline_score: its case's score in the run $baseline_run_id by the same model and sample,
+-- null without one.
 with judged as (
     select output_id, level_id, score from verdicts where run_id = $run_id and criterion_id = $criterion_id
 ),

@@ -1,5 +1,5 @@
--- output_rows: one row per output_id of {outputs}, the lowest value first, or by case where $is_by_case, $limit rows from
--- $offset on. total_count: of all outputs.
+-- output_rows: one row per output_id that passes, the lowest value first, or by case where $is_by_case, $limit rows
+-- from $offset on. total_count: of all outputs.
 with outputs as (from {outputs}),
 
 final as (
