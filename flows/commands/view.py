@@ -9,7 +9,6 @@ from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, LakeOptio
 from gradebook.flows.commands.rate import TrustHostOption, refuse_open
 from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.terminal import stderr, stdout
-from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.serving.serve import bind, serve_app
 from gradebook.tasks.system.listeners import Tokens, hosts_of
 from gradebook.tasks.viewing.server import view_app
@@ -37,16 +36,13 @@ def view(
     """
     refuse_open(host, trust_host)
     found_lake = read_lake(lake, data)
-    with connect_up_to_date(found_lake):
-        pass  # the lake is there, and has the views of this version, before the link is printed
     with bind(host, port) as listener:
         tokens = Tokens()
+        app = view_app(found_lake, tokens, hosts_of(listener.getsockname()[1], host, trust_host or ()))
         address = trust_host[0] if trust_host else f"{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
         link = f"http://{address}/t/{tokens.issue('reader')}"
         stderr.print("Ctrl-C ends.")
         stdout.print(link, markup=False, soft_wrap=True)
         if is_opened:
             webbrowser.open(link)
-        serve_app(
-            view_app(found_lake, tokens, hosts_of(listener.getsockname()[1], host, trust_host or ())), listener, GRACE_S
-        )
+        serve_app(app, listener, GRACE_S)

@@ -16,7 +16,7 @@ MOST_STREAMS = 100  # open at once; further pages are not alive
 
 
 def routes(frame: Frame) -> list[Route]:
-    """Address of the stream. Events: `progress`, the runs in progress as HTML; `changed`: one began, stopped or ended."""
+    """Address of the stream. Events: `progress`, the runs in progress as HTML; `changed`, as one began or ended."""
     open_streams: set[object] = set()
 
     async def alive(request: Request) -> Response:

@@ -20,7 +20,7 @@ def routes(frame: Frame) -> list[Route]:
 
     def compare(request: Request) -> str:
         run_a, run_b = (request.query_params.get(side, "") for side in ("a", "b"))
-        page = read_comparison_page(frame.lake, run_a, run_b)
+        page = frame.at_version(read_comparison_page, run_a, run_b)
         return frame.render("compare.html.j2", f"{run_b} against {run_a} · gradebook", page=page)
 
     return [frame.route("/compare", compare)]

@@ -1,7 +1,9 @@
 """What all pages of the server share: the lake, the frame around a page, and the answer for what is not there."""
 
-from collections.abc import Callable
-from typing import Any
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -9,6 +11,7 @@ from starlette.routing import Route
 
 from gradebook.rubrics.model.errors import GradebookError, InputError
 from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import latest_version
 from gradebook.tasks.reporting.rendering import page_text, render, script
 from gradebook.tasks.viewing.progress import ProgressReader
 
@@ -19,15 +22,38 @@ SCRIPTS: dict[str, Callable[[], str]] = {
     "/static/view.js": lambda: page_text("view/view.js"),
 }
 
+MOST_STORED = 64  # contents of pages: a report has up to some MB
+
+Contents = TypeVar("Contents")
 Draw = Callable[[Request], str | Response]
 
 
 class Frame:
-    """Frame of the pages of one lake. Every page is read anew: nothing on it is older than the lake."""
+    """Frame of the pages of one lake. Nothing on a page is older than the lake's latest version."""
 
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
         self.progress = ProgressReader(lake)
+        self._stored: OrderedDict[tuple[Hashable, ...], tuple[int, Any]] = OrderedDict()
+        self._lock = Lock()
+
+    def at_version(self, read: Callable[..., Contents], *arguments: Hashable, beside: str = "") -> Contents:
+        """Contents that depend on the lake: `read(lake, *arguments)`, stored until the lake has a new version.
+
+        beside: what else they depend on.
+        """
+        key, version = (read.__qualname__, beside, *arguments), latest_version(self.lake)
+        with self._lock:
+            stored = self._stored.get(key)
+        if stored is None or stored[0] != version:
+            stored = version, read(self.lake, *arguments)
+        with self._lock:
+            self._stored[key] = stored
+            self._stored.move_to_end(key)
+            if len(self._stored) > MOST_STORED:
+                self._stored.popitem(last=False)
+        contents: Contents = stored[1]
+        return contents
 
     def route(self, address: str, draw: Draw) -> Route:
         """Page at an address, drawn in a thread. draw: returns HTML, or a response of its own.

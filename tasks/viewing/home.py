@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlencode
 
-from starlette.requests import Request
 from starlette.routing import Route
 
 from gradebook.rubrics.text.wording import price_words, score_words, signed_words
@@ -16,7 +15,6 @@ from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.runs import read_runs
 from gradebook.tasks.published.summary import stated_outcome, stated_word
 from gradebook.tasks.viewing.frame import Frame
-from gradebook.tasks.viewing.progress import ProgressLine
 
 RUNS_A_PAGE = 50
 MOST_DIGITS = 7
@@ -30,12 +28,17 @@ VERDICTS = ("may ship", "may not ship", "undecided", "no gate")
 def routes(frame: Frame) -> list[Route]:
     """Address of the page."""
 
-    def home(request: Request) -> str:
-        page = read_home_page(frame.lake, Filters.read(request.query_params), frame.progress.read())
-        title = f"{frame.lake.name} · gradebook"
-        return frame.render("home.html.j2", title, page=page, verdicts=VERDICTS, size=(WIDTH, HEIGHT))
+    return [frame.route("/", lambda request: draw_home(frame, request.query_params))]
 
-    return [frame.route("/", home)]
+
+def draw_home(frame: Frame, values: Mapping[str, str]) -> str:
+    """Page by its address's values. Raises `LakeError` where the lake can't be read."""
+    progress = frame.progress.read()
+    # The summary in a run's folder follows its publication.
+    states = " ".join(line.state for line in progress)
+    page = frame.at_version(read_home_page, Filters.read(values), beside=states)
+    shown = {"page": page, "progress": progress, "verdicts": VERDICTS, "size": (WIDTH, HEIGHT)}
+    return frame.render("home.html.j2", f"{frame.lake.name} · gradebook", **shown)
 
 
 def page_number(text: str | None) -> int:
@@ -102,7 +105,6 @@ class HomePage:
     """Contents of the home page. run_count: runs that pass the filters; page_count: pages of them, at least 1."""
 
     rubrics: tuple[RubricLine, ...]
-    progress: tuple[ProgressLine, ...]
     runs: tuple[RunLine, ...]
     run_count: int
     page_count: int
@@ -111,7 +113,7 @@ class HomePage:
     all_count: int
 
 
-def read_home_page(lake: Lake, filters: Filters, progress: tuple[ProgressLine, ...]) -> HomePage:
+def read_home_page(lake: Lake, filters: Filters) -> HomePage:
     """Read the contents of the home page. Raises `LakeError` where the lake can't be read."""
     with connect_up_to_date(lake, is_pinned=True) as connection:
         runs = read_runs(connection)
@@ -129,7 +131,7 @@ def read_home_page(lake: Lake, filters: Filters, progress: tuple[ProgressLine, .
         start = (min(filters.page, page_count) - 1) * RUNS_A_PAGE
         lines = tuple(_run_line(row, stated_word(connection, lake, row)) for row in passing[start:][:RUNS_A_PAGE])
     ids = tuple(sorted({str(row["rubric_id"]) for row in runs}))
-    return HomePage(tuple(rubrics), progress, lines, len(passing), page_count, filters, ids, len(runs))
+    return HomePage(tuple(rubrics), lines, len(passing), page_count, filters, ids, len(runs))
 
 
 def _passes(run: Row, models: Sequence[str], filters: Filters) -> bool:

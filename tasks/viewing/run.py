@@ -42,18 +42,18 @@ def routes(frame: Frame) -> list[Route]:
         title = f"{run_id} · gradebook"
         if line := next((line for line in frame.progress.read() if line.run.run_id == run_id), None):
             return frame.render("unpublished.html.j2", title, line=line)
-        page = read_run_page(frame.lake, run_id)
+        page = frame.at_version(read_run_page, run_id)
         return frame.render("run.html.j2", title, **page_values(frame.lake, page))
 
     def section(request: Request) -> str:
         run_id, name = request.path_params["run_id"], request.path_params["section"]
-        contents, heading = read_section_page(frame.lake, run_id, name)
+        contents, heading = frame.at_version(read_section_page, run_id, name)
         title = f"{heading} · {run_id} · gradebook"
         values = {"run_id": run_id, "name": name, "heading": heading, "contents": contents, "sections": SECTIONS}
         return frame.render("section.html.j2", title, **values)
 
     def report(request: Request) -> str:
-        return whole_report(frame.lake, request.path_params["run_id"], request.query_params.get("against"))
+        return frame.at_version(whole_report, request.path_params["run_id"], request.query_params.get("against", ""))
 
     return [
         frame.route("/runs/{run_id}", run),
@@ -180,8 +180,11 @@ def _section_html(section: Section, source: ReportSource, run_id: str) -> Markup
     return Markup(html)
 
 
-def whole_report(lake: Lake, run_id: str, against: str | None = None) -> str:
-    """Report of a run, as `gradebook report` writes it. Raises `InputError` as `read_run_page`."""
+def whole_report(lake: Lake, run_id: str, against: str) -> str:
+    """Report of a run, as `gradebook report` writes it.
+
+    against: run to compare with; "": its baseline. Raises `InputError` as `read_run_page`.
+    """
     refuse_unknown_run(lake, run_id, "run")
-    with opened_source(lake, summarise(lake, run_id), against) as source:
+    with opened_source(lake, summarise(lake, run_id), against or None) as source:
         return run_page(source)
