@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from gradebook.tasks.judging.replies.completion import describe_unreadable, drop_false_usage, read_completion, read_error
+from gradebook.tasks.judging.replies.completion import (
+    describe_unreadable,
+    drop_false_usage,
+    read_completion,
+    read_error,
+)
 from tests.support.law_over import law_over
 
 
