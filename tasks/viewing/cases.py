@@ -249,7 +249,10 @@ def read_grid_rows(
     if filters.disputed:
         add_questions_of_run(connection, run["run_id"], "ratings")
     outputs, values = filters.outputs(run)
-    select = query(f"viewing/{'case' if grid == 'models' else 'output'}_rows", outputs=f"({outputs})")
+    source = f"({outputs})"
+    select = (
+        query("viewing/case_rows", outputs=source) if grid == "models" else query("viewing/output_rows", outputs=source)
+    )
     values |= {"is_by_case": filters.by_case, "limit": limit, "offset": offset}
     rows = read_rows(connection, select, **values)
     return rows, rows[0]["total_count"] if rows else 0

@@ -15,7 +15,11 @@ from gradebook.tasks.lake.connections import latest_version
 from gradebook.tasks.reporting.rendering import page_text, render, script
 from gradebook.tasks.viewing.progress import ProgressReader
 
-NAVIGATION = (("/", "Home"), ("/#runs", "Runs"))  # address and name of the pages that are reached from every page
+NAVIGATION = (
+    ("/", "Home"),
+    ("/#runs", "Runs"),
+    ("/rubrics", "Rubrics"),
+)  # address and name of the pages that are reached from every page
 SCRIPTS: dict[str, Callable[[], str]] = {
     "/static/htmx.js": lambda: page_text("vendor/htmx.min.js"),
     "/static/report.js": script,
