@@ -154,16 +154,16 @@ def open_yaml(text: str, path: str) -> Reading:
 
 
 def open_rows(text: str, path: str) -> list[Reading]:
-    """Rows of a JSON Lines file, a JSON list, or a single JSON object. Raises `RubricError`."""
+    """Rows of a JSON Lines file, a JSON list, or a single JSON object; NaN is null there. Raises `RubricError`."""
     start = text.removeprefix("\ufeff").lstrip()
     is_lines = start.startswith("{") and start.partition("\n")[0].rstrip().endswith("}")
     if is_lines:
         faults: list[Fault] = []
         return [
             Reading(path, row, line_of=lambda place, line=line: line, faults=faults)  # type: ignore[misc]
-            for line, row in read_json_lines(text, path)
+            for line, row in read_json_lines(text, path, is_nan_null=True)
         ]
-    reading = open_json(text, path)
+    reading = open_json(text, path, is_nan_null=True)
     return each_row(reading) if isinstance(reading.value, list) else [reading]
 
 
@@ -271,15 +271,18 @@ def read_json(text: str, path: str, line: int | None = None, *, is_nan_null: boo
     return value
 
 
-def read_json_lines(text: str, path: str) -> list[tuple[int, dict[str, Any]]]:
-    """Parse the objects of a JSON Lines file, each with its line. Raises `RubricError` with every bad line."""
+def read_json_lines(text: str, path: str, *, is_nan_null: bool = False) -> list[tuple[int, dict[str, Any]]]:
+    """Parse the objects of a JSON Lines file, each with its line. Raises `RubricError` with every bad line.
+
+    is_nan_null: see `read_json`.
+    """
     rows: list[tuple[int, dict[str, Any]]] = []
     faults = FaultList(RubricError)
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            row = read_json(line, path, number)
+            row = read_json(line, path, number, is_nan_null=is_nan_null)
         except RubricError as error:
             faults.add(error.faults)
             continue

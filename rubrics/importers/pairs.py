@@ -179,7 +179,7 @@ def read_pairs(text: str, path: str) -> Imported:
             entry.note((), f"found the model {pair.rated[0]!r} twice in a pair, expected two models")
     stored = FieldCounts()
     rows: dict[tuple[str, str], Row] = {}
-    ratings: list[Row] = []
+    ratings: dict[tuple[str, str, str], Row] = {}
     for (entry, shape), pair, name in zip(shaped, pairs, names, strict=True):
         left = stored.note_all("", drop_empty(shape.left))
         for row in _outputs(pair, name, left):
@@ -189,10 +189,12 @@ def read_pairs(text: str, path: str) -> Imported:
                     (), f"found other outputs of {row['model']} for the case {name!r}, expected one of each model"
                 )
         if pair.score is not None:
-            ratings.append(rating_row({"case_id": name, "model": pair.rated[0]}, CRITERION, pair.rater, pair.score))
+            rating = rating_row({"case_id": name, "model": pair.rated[0]}, CRITERION, pair.rater, pair.score)
+            if ratings.setdefault((name, pair.rated[0], pair.rater), rating)["score"] != pair.score:
+                entry.note((), f"found two preferences of {pair.rater} for the case {name!r}, expected one")
     entries[0].stop_at_faults()
     finished = entries[0].within((), None).finish(_rubric(path, next(iter(baselines))), stored)
-    return Imported(finished.rubric, tuple(rows.values()), tuple(ratings), finished.kept)
+    return Imported(finished.rubric, tuple(rows.values()), tuple(ratings.values()), finished.kept)
 
 
 def _fit(entry: Reading) -> _AnyPair | None:

@@ -28,6 +28,7 @@ from gradebook.rubrics.importers.potato_schemes import (
     OVERALL_PART,
     OVERALL_QUESTION,
     LikertScheme,
+    RadioScheme,
     RubricScheme,
     SliderScheme,
     TrajectoryScheme,
@@ -36,6 +37,7 @@ from gradebook.rubrics.importers.potato_schemes import (
     note_rubric_faults,
     note_trajectory_faults,
     overall_criterion,
+    points_of,
     read_criteria,
     read_free_rows,
     read_trajectory,
@@ -57,14 +59,18 @@ MODELS: dict[str, type[RubricScheme] | type[TrajectoryScheme]] = {
     "rubric_eval": RubricScheme,
     "trajectory_eval": TrajectoryScheme,
 }
-QUESTIONS: dict[str, type[LikertScheme] | type[SliderScheme]] = {"likert": LikertScheme, "slider": SliderScheme}
+QUESTIONS: dict[str, type[LikertScheme | SliderScheme | RadioScheme]] = {
+    "likert": LikertScheme,
+    "slider": SliderScheme,
+    "radio": RadioScheme,
+}
 TYPES = (*MODELS, *QUESTIONS)
-QUESTION_PART = "questions"  # category of the likert scales and sliders in a file with other schemes
+QUESTION_PART = "questions"  # category of the schemes of one criterion in a file with other schemes
 
 
 @dataclass(frozen=True, slots=True)
 class _ReadScheme:
-    """Scheme that contains a rubric. raw: as in the file; is_question: a likert scale or a slider."""
+    """Scheme that contains a rubric. raw: as in the file; is_question: a scheme of one criterion on a scale."""
 
     scheme: RubricScheme | TrajectoryScheme
     raw: Row
@@ -121,16 +127,24 @@ def _schemes(entries: Any, reading: Reading) -> list[_ReadScheme]:
             )
         elif kind in MODELS:
             schemes += _scheme(raw, reading.within((*schemes_place, index), raw))
-        elif kind in QUESTIONS:
+        elif _is_question(raw):
             schemes += _question(raw, reading.within((*schemes_place, index), raw))
     names = [
-        entry.get("name") if entry.get("annotation_type") in TYPES else None for entry in map(mapping_or_empty, entries)
+        entry.get("name") if entry.get("annotation_type") in tuple(MODELS) or _is_question(entry) else None
+        for entry in map(mapping_or_empty, entries)
     ]
     reading.note_repeats(names, schemes_place, "name")
     if not schemes and not reading.faults:
         types = ", ".join(raw["annotation_type"] for raw in entries) or "none"
-        reading.note(schemes_place, f"found {types}, expected one of {', '.join(TYPES)}")
+        expected = f"expected one of {', '.join(TYPES)}, of radio with whole numbers in sequence as labels"
+        reading.note(schemes_place, f"found {types}, {expected}")
     return schemes
+
+
+def _is_question(raw: Row) -> bool:
+    """Whether a scheme is one criterion on a scale; a `radio` is if its labels are whole numbers in sequence."""
+    kind = raw.get("annotation_type")
+    return isinstance(kind, str) and kind in QUESTIONS and (kind != "radio" or bool(points_of(raw.get("labels"))))
 
 
 def _scheme(raw: Row, reading: Reading) -> list[_ReadScheme]:
@@ -188,7 +202,8 @@ def _file_notes(values: Row, placed: tuple[str, ...], stored: FieldCounts) -> Ro
     stored.note_all("", {name: value for name, value in config.items() if name != ITEMS or not maps})
     if maps:
         stored.note(f"{ITEMS} (evaluate the items with {' '.join(f'--map {mapping}' for mapping in maps)})")
-    other_schemes = [raw for raw in values["annotation_schemes"] if raw["annotation_type"] not in TYPES]
+    schemes = values["annotation_schemes"]
+    other_schemes = [raw for raw in schemes if raw["annotation_type"] not in MODELS and not _is_question(raw)]
     stored.note(*(f"annotation_schemes of the type {raw['annotation_type']}" for raw in other_schemes))
     return drop_empty({"config": config, "other_schemes": other_schemes})
 
@@ -426,6 +441,6 @@ def _bounds(scheme: Row) -> tuple[int, int]:
     return (scale["min"], scale["max"]) if scale else (1, scheme["scale_points"])
 
 
-SUMMARY = "annotation schemes that people fill in: rubric_eval, trajectory_eval, likert and slider"
+SUMMARY = "annotation schemes that people fill in: rubric_eval, trajectory_eval, likert, slider, and radio of numbers"
 LEFT = "settings of the server, spans and links of annotations"
 FORMAT = Format("potato", SUMMARY, ".yaml", "rubric", read_potato, write_potato, left=LEFT)

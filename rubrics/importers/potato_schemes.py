@@ -3,7 +3,8 @@
 Potato's `rubric_eval`: criteria that people rate on one scale, as criteria of the method `ratings`.
 A scheme has a `scale {min, max, labels}` with descriptions per criterion and point, or `scale_points` and
 `scale_labels`. Potato's own score, sum(weight * rating) / sum(weight), lies between min and max; gradebook's is (that -
-min) / (max - min). A `likert` or a `slider` is a scheme of one criterion.
+min) / (max - min). A `likert`, a `slider` and a `radio` of numbers are schemes of one
+criterion.
 
 Potato's `trajectory_eval`: people mark the errors in an agent's steps, and each error deducts points from a start.
 The running score is `initial` plus the weight of each error's severity: 100 with one minor (-1) and one major (-5)
@@ -153,7 +154,32 @@ class SliderScheme(_Criterion):
         return self.min_value, self.max_value
 
 
-def as_rubric_scheme(scheme: LikertScheme | SliderScheme) -> RubricScheme:
+class RadioScheme(_Criterion):
+    """Scheme `radio` whose labels are whole numbers in sequence: one criterion on the scale of them."""
+
+    labels: list[Any]
+    min_label: str | None = None
+    max_label: str | None = None
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Lowest and highest point."""
+        points = points_of(self.labels) or [0]
+        return points[0], points[-1]
+
+
+def points_of(labels: Any) -> list[int]:
+    """Whole numbers in sequence that the labels of a `radio` are, ascending; empty for other labels."""
+    listed = labels if isinstance(labels, list) else []
+    names = [label.get("name") if isinstance(label, dict) else label for label in listed]
+    if not all(re.fullmatch(r"[0-9]{1,3}", str(name)) for name in names):
+        return []
+    points = sorted(int(str(name)) for name in names)
+    is_sequence = len(points) > 1 and points == [*range(points[0], points[-1] + 1)]
+    return points if is_sequence else []
+
+
+def as_rubric_scheme(scheme: LikertScheme | SliderScheme | RadioScheme) -> RubricScheme:
     """Scheme `rubric_eval` of the one criterion."""
     lowest, highest = scheme.bounds
     fields = {name: getattr(scheme, name) for name in _Criterion.model_fields}

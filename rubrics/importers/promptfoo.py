@@ -180,7 +180,7 @@ def _output_row(result: Result, case: _Case, stored: FieldCounts, prompts: set[i
     cost = result.cost if result.cost is not None else response.cost if response else None
     label = result.prompt.label if result.prompt else None
     tag = label if label and len(label) <= _LONGEST_LABEL and "\n" not in label else f"prompt_{result.prompt_index}"
-    left = stored.note_all("", drop_empty(result.left, ("success", "namedScores", "failureReason", "promptId")))
+    left = stored.note_all("", drop_empty(result.left, ("success", "failureReason", "promptId")))
     vars_ = result.vars or result.test.vars
     return {
         "case_id": case.case_id,

@@ -50,6 +50,8 @@ def import_results(
     """
     ids = DistinctIds()
     scored = [(row, mark) for row, marks in rows if is_answered(row) for mark in marks if mark.score is not None]
+    unanswered = [mark for row, marks in rows if not is_answered(row) for mark in marks if mark.score is not None]
+    stored.note(*("scores of cases without an answer, left out" for _ in unanswered))
     of_metric = {name: ids.take(name) for name in dict.fromkeys([*names, *(mark.metric for _, mark in scored)])}
     ratings = tuple(
         rating_row(row, of_metric[mark.metric], rater, mark.score, mark.notes)

@@ -183,8 +183,8 @@ def test_what_json_can_not_say_or_nobody_can_hold_is_refused_in_words(name: str,
     assert words in fault_of(name, text)
 
 
-@law_over("name", [name for name in IN_JSON if name != "inspect-scores.json"])  # where NaN means not scored
-def test_a_number_that_json_does_not_have_is_refused(name: str):
+@law_over("name", [name for name in IN_JSON if name in OF_RUBRICS | OF_RUBRICS_READ])
+def test_a_rubric_with_a_number_that_json_does_not_have_is_refused(name: str):
     assert "found NaN, expected a number that JSON has" in fault_of(name, '{"odd": NaN}')
 
 
@@ -305,6 +305,11 @@ def test_a_summary_is_a_phrase_without_the_format_s_suffix():
 
 def test_a_lone_object_over_several_lines_is_one_row():
     assert [row.value for row in open_rows('{\n  "a": 1\n}\n', "p")] == [{"a": 1}]
+
+
+@pytest.mark.parametrize("text", ['[{"a": NaN}]', '{"a": -Infinity}\n'])
+def test_a_number_that_json_does_not_have_is_null_in_a_row(text: str):
+    assert open_rows(text, "p")[0].value == {"a": None}
 
 
 def test_json_lines_have_their_lines_and_lists_their_places():

@@ -68,3 +68,13 @@ def test_another_row_is_refused_with_its_place(rows: list[Any], words: str):
     with pytest.raises(RubricError) as caught:
         read(*rows)
     assert words in str(caught.value)
+
+
+def test_a_pair_with_two_preferences_of_one_annotator_is_refused():
+    pair = {"instruction": "Q", "output_1": "a", "output_2": "b", "generator_1": "base", "generator_2": "m"}
+    rows = [pair | {"preference": preference} for preference in (1.7, float("nan"), 1.7)]
+    assert [rating["score"] for rating in read_pairs(json.dumps(rows), "p.json").ratings] == [pytest.approx(0.7)]
+    with pytest.raises(
+        RubricError, match=r"\[3\]: found two preferences of alpaca_eval for the case 'case_1', expected one"
+    ):
+        read_pairs(json.dumps([*rows, pair | {"preference": 1.2}]), "p.json")

@@ -16,7 +16,8 @@ from gradebook.rubrics.model.rubric import Rubric
 EXAMPLES = Path(__file__).parent / "examples"
 BARE = "(a bare yes, no, on or off is read so)"
 TEXTS = ".criteria[0].scale_descriptions"
-TYPES = "rubric_eval, trajectory_eval, likert, slider"
+TYPES = "rubric_eval, trajectory_eval, likert, slider, radio"
+RADIO = "of radio with whole numbers in sequence as labels"
 SCALE = "scale: {min: 1, max: 5}"
 POINTS = "{1: of the box, 5: of the leaf}"
 
@@ -114,6 +115,16 @@ def test_a_likert_scale_and_a_slider_are_criteria():
         ("5", "kind"),
     ]
     assert (fit.id, [level.id for level in fit.ranked_levels]) == ("sure_fit", [str(point) for point in range(11)])
+
+
+def test_a_radio_of_numbers_is_a_criterion_and_another_is_stored():
+    radio = "\n  - {annotation_type: radio, name: %s, labels: %s}"
+    radios = radio % ("depth", "['3', {name: '2'}, 1]") + radio % ("topic", "[tea, pans]") + radio % ("gaps", "[1, 3]")
+    imported = read_potato(QUESTIONS.rstrip() + radios, "form.yaml")
+    depth = rubric_of(imported).criterion("depth")
+    assert [(level.id, level.score) for level in depth.ranked_levels] == [("1", 0), ("2", 0.5), ("3", 1)]
+    assert "annotation_schemes of the type radio (2)" in imported.kept
+    assert [scheme["name"] for scheme in imported.rubric["metadata"]["potato"]["other_schemes"]] == ["topic", "gaps"]
 
 
 def test_likert_scales_beside_a_scheme_have_a_category():
@@ -264,7 +275,7 @@ def test_every_shipped_rubric_is_exported_as_a_form_that_reads(name: str):
         ("a: b\n", "form.yaml:1: annotation_schemes: found nothing, expected a list of schemes"),
         (
             "annotation_schemes:\n  - annotation_type: radio\n",
-            f"form.yaml:1: annotation_schemes: found radio, expected one of {TYPES}",
+            f"form.yaml:1: annotation_schemes: found radio, expected one of {TYPES}, {RADIO}",
         ),
         (
             "annotation_schemes:\n  - 7\n",
