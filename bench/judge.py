@@ -6,9 +6,9 @@
 speed: wall time over the ideal (questions x latency / in flight) at 200 ms, and CPU per judgment. short: judgments per
 second at 20 ms. forms: CPU per judgment in Anthropic's form relative to OpenAI's, in turn. limit: used share of a rate
 limit per minute, and share of refused requests. cache: input price of 8 criteria on outputs of 1,200 tokens relative to
-no caching, with cached tokens at a tenth. faults: lost judgments if one request in five fails. memory: resident memory
-after --many-questions judgments. Default: all but memory. The judge is tests/support/loopback_judge.py, or
-loopback_anthropic.py, in a process of its own.
+no caching, with cached tokens at a tenth, in both forms. faults: lost judgments if one request in five fails. memory:
+resident memory after --many-questions judgments. Default: all but memory. The judge is tests/support/loopback_judge.py,
+or loopback_anthropic.py, in a process of its own.
 """
 
 import argparse
@@ -36,13 +36,15 @@ from gradebook.rubrics.prompts.prompt import Case, case_digest, criterion_digest
 from gradebook.tasks.judging.replies.question import Answer, Question
 from gradebook.tasks.judging.session.session import open_session
 from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.model import Form
 from gradebook.tasks.judging.transport.endpoint import request_body
 
 JUDGE = Path(__file__).parents[1] / "tests" / "support" / "loopback_judge.py"
+SERVERS: dict[Form, Path] = {"openai": JUDGE, "anthropic": JUDGE.with_name("loopback_anthropic.py")}
 SENTENCE = "The seasonal source often reduces the public network because the careful farmer measures the harbour. "
 ASPECTS = ("clear", "kind", "brief", "apt", "sound", "safe", "fresh", "whole")
 LIMIT_A_MINUTE, LIMIT_S = 6_000, 30
-CACHED_PRICE = 0.1  # relative to an uncached token
+CACHED_PRICE, WRITTEN_PRICE = 0.1, 1.25  # relative to an uncached token
 FAULTS = {"500": 0.05, "drop": 0.02, "garbage": 0.03, "empty": 0.03, "length": 0.03, "liar": 0.02, "503": 0.02}
 ENOUGH_ATTEMPTS = 12
 
@@ -164,10 +166,9 @@ def compare_speed(count: int, in_flight: int, latency_s: float) -> None:
 
 def compare_forms(count: int, in_flight: int) -> None:
     """Ask the same questions in both forms, three times in turn; the least CPU of each form counts."""
-    least = {"openai": float("inf"), "anthropic": float("inf")}
-    servers = {"openai": JUDGE, "anthropic": JUDGE.with_name("loopback_anthropic.py")}
+    least = dict.fromkeys(SERVERS, float("inf"))
     for _ in range(3):
-        for form, judge in servers.items():
+        for form, judge in SERVERS.items():
             with served("--latency-s", "0.02", judge=judge) as base_url:
                 settings = JudgeSettings(model="m", base_url=base_url, form=form, max_in_flight=in_flight)
                 _, cpu_s, counts = ask_session(settings, make_questions(settings, range(count), len(CRITERIA)))
@@ -188,15 +189,15 @@ def compare_limit(in_flight: int) -> None:
 
 
 def compare_cache(in_flight: int) -> None:
-    """Ask eight criteria of each output."""
-    with served("--latency-s", "0.05") as base_url:
-        settings = JudgeSettings(model="gpt-4o-mini", base_url=base_url, max_in_flight=in_flight)
-        ask_session(settings, make_questions(settings, range(200), len(CRITERIA)))
-        stats = read_stats(base_url)
-    cached = stats["cached_tokens"] / stats["prompt_tokens"]
-    print(
-        f"8 criteria, 1,200 tokens: {cached:.1%} cached, input price {1 - cached * (1 - CACHED_PRICE):.3f} of uncached"
-    )
+    """Ask eight criteria of each output, in both forms; Anthropic's has a price for what is written to the cache."""
+    for form, judge in SERVERS.items():
+        with served("--latency-s", "0.05", judge=judge) as base_url:
+            settings = JudgeSettings(model="m", base_url=base_url, form=form, max_in_flight=in_flight)
+            ask_session(settings, make_questions(settings, range(200), len(CRITERIA)))
+            stats = read_stats(base_url)
+        cached, written = (stats[name] / stats["prompt_tokens"] for name in ("cached_tokens", "written_tokens"))
+        price = 1 - cached * (1 - CACHED_PRICE) + written * (WRITTEN_PRICE - 1)
+        print(f"8 criteria, 1,200 tokens, {form}: {cached:.1%} cached, input price {price:.3f} of uncached")
 
 
 def count_losses(count: int, in_flight: int) -> None:

@@ -58,6 +58,7 @@ class LoopbackAnthropic(LoopbackJudge):
     def app(self) -> web.Application:
         app = web.Application(client_max_size=64 * 2**20)
         app.router.add_get("/v1/models", self._models)
+        app.router.add_get("/stats", self._stats)
         app.router.add_post("/v1/messages", self._completion)
         self.batches.mount(app)
         return app
@@ -157,6 +158,7 @@ class LoopbackAnthropic(LoopbackJudge):
         last = marked[-1][1] if marked else 0
         self.written.update(digest for digest, _ in marked)
         self.cached_tokens += cached
+        self.written_tokens += max(last - cached, 0)
         self.prompt_tokens += total
         return {
             "input_tokens": total - max(last, cached),

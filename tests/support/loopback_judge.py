@@ -67,7 +67,7 @@ class LoopbackJudge(LoopbackServer):
         self.limit: RequestLimit | None = None
         self.fault_rates: dict[str, float] = {}  # beside the script: a share of each prompt's requests
         self.cache = PrefixCache()
-        self.cached_tokens = self.answered_count = 0
+        self.cached_tokens = self.written_tokens = self.answered_count = 0
         self.service_tier: str | None = None
         self.system_fingerprint: str | None = None
         self.has_logprobs = True
@@ -134,6 +134,7 @@ class LoopbackJudge(LoopbackServer):
                 "most_in_flight": self.most_in_flight,
                 "prompt_tokens": self.prompt_tokens,
                 "cached_tokens": self.cached_tokens,
+                "written_tokens": self.written_tokens,
                 "completion_tokens": self.completion_tokens,
             }
         )
