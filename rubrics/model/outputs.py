@@ -213,7 +213,8 @@ def _misfit(row: Mapping[str, Any], column: str, problem: Mapping[str, Any]) -> 
         return "found a text with a null character, expected none in a name"
     if column == "steps" and isinstance(row["steps"], list):
         return _step_misfit(problem)
-    return f"found {_described(row, column)}, expected {_EXPECTED[column]}"
+    as_text = ", also where it is JSON" if column == "output" and isinstance(row.get(column), dict | list) else ""
+    return f"found {_described(row, column)}, expected {_EXPECTED[column]}{as_text}"
 
 
 def _step_misfit(problem: Mapping[str, Any]) -> str:

@@ -111,7 +111,10 @@ def find_lake(uri: str, data: str | None = None) -> Lake:
     catalog, _, address = uri.partition(":")
     if catalog not in CATALOGS or not address:
         uri_text = uri if "@" not in uri and "password" not in uri else f"{catalog}:..."
-        raise LakeError("--lake", f"{uri_text!r}", "sqlite:FILE or postgres:CONNECTION")
+        expected = "sqlite:FILE or postgres:CONNECTION"
+        file = uri if uri.endswith((".sqlite", ".db")) else f"{uri.rstrip('/')}/catalog.sqlite"
+        example = "" if ":" in uri else f", such as sqlite:{file}"
+        raise LakeError("--lake", f"{uri_text!r}", expected + example)
     bucket = read_location(data) if data is not None and "://" in data else None
     if catalog == "sqlite":
         path = Path(address).absolute()

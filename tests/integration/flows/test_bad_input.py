@@ -124,6 +124,7 @@ def test_a_missing_parquet_column_is_named(gradebook, rubric, tmp_path):
 
 
 BAD_ROWS = {
+    "an object for text": (row(output={"a": 1}), "output: found an object, expected text, also where it is JSON"),
     "a number for text": (row(output=5), "output: found the number 5, expected text"),
     "null": (row(output=None), "output: found null, expected text"),
     "no object": ([1], "bad.jsonl:1: found the number 1, expected one JSON object"),

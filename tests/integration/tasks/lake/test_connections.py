@@ -160,9 +160,17 @@ def test_a_moved_lake_reads_as_before(lake, tmp_path):
     assert rows(find_lake(f"sqlite:{tmp_path}/moved/catalog.sqlite"), "select run_id from runs") == [("a",)]
 
 
-@pytest.mark.parametrize("uri", ["lake", "mysql:x", "sqlite:", "file.sqlite"])
-def test_an_unknown_lake_uri_is_refused(uri):
-    with pytest.raises(LakeError, match="expected sqlite:FILE or postgres:CONNECTION"):
+@pytest.mark.parametrize(
+    ("uri", "example"),
+    [
+        ("lake", ", such as sqlite:lake/catalog.sqlite"),
+        ("file.sqlite", ", such as sqlite:file.sqlite"),
+        ("mysql:x", ""),
+        ("sqlite:", ""),
+    ],
+)
+def test_an_unknown_lake_uri_is_refused_with_the_one_that_may_be_meant(uri: str, example: str):
+    with pytest.raises(LakeError, match=f"expected sqlite:FILE or postgres:CONNECTION{example}$"):
         find_lake(uri)
 
 
