@@ -2,7 +2,8 @@
 
 python bench/inference.py [PART ...] [--rounds 10000] [--sizes 20 50]
 
-Parts: differences, search, power, means, passes, unpaired, stop, slices, checkpoints, copies, uneven; all by default.
+Parts: differences, search, power, means, passes, unpaired, stop, slices, checkpoints, copies, uneven, together; by
+default all.
 "Before" is gradebook of November 2026: t with Hall's transformation, and the rule of three where under 5 cases moved;
 of passes t; of different cases Welch's t; of means the effective sample size alone. A cell has the coverage in percent,
 and in brackets the truth below and above the interval. Weak spots: 300 outputs with 6 metadata keys of 5 values and 5
@@ -30,6 +31,7 @@ from gradebook.rubrics.statistics.means import (
     skewness_of,
     worth_ends,
 )
+from gradebook.rubrics.statistics.shrinkage import shrink_differences
 from gradebook.rubrics.statistics.significance import adjust_for_many, luck_of_best, shortfall_test
 from gradebook.rubrics.statistics.stopping import read_stop_rule
 from gradebook.rubrics.statistics.strata import Strata, measure_strata
@@ -478,6 +480,34 @@ def weigh_cases(round_count: int) -> None:
             print(f"{name:34}{count:>6}{cells[0]:>15.3f}{cells[1]:>9.1f}{cells[2]:>13.3f}{cells[3]:>9.1f}", flush=True)
 
 
+TOGETHER: dict[str, Callable[[np.random.Generator], Floats]] = {  # true differences of eight criteria
+    "alike, -0.03": lambda rng: np.full(8, -0.03),
+    "normal, sd 0.05": lambda rng: rng.normal(0.0, 0.05, 8),
+    "one lost 0.25": lambda rng: np.append(-0.25, np.zeros(7)),
+}
+
+
+def draw_together(round_count: int) -> None:
+    """Print coverage and error of differences of criteria by t alone and drawn together, and of the first criterion."""
+    print(f"\n{'second opinion':20}{'cases':>6}{'t':>8}{'together':>10}{'first':>8}{'error, t':>10}{'together':>10}")
+    for name, truth_of in TOGETHER.items():
+        for count in (10, 20, 50):
+            rng, held, errors = np.random.default_rng(count), [], []
+            for _ in range(round_count):
+                truth = truth_of(rng)
+                found = truth + rng.normal(0.0, 0.15, (count, 1)) + rng.normal(0.0, 0.25, (count, 8))
+                shrunk = shrink_differences(np.clip(found, -1.0, 1.0))
+                if shrunk is None:
+                    continue
+                margin = stdtrit(count - 1.0, 1.0 - ALPHA / 2.0) * found.std(axis=0, ddof=1) / np.sqrt(count)
+                is_held = (shrunk.lows <= truth) & (truth <= shrunk.highs)
+                held.append([(np.abs(shrunk.plain - truth) <= margin).mean(), is_held.mean(), is_held[0]])
+                errors.append([np.square(each - truth).mean() for each in (shrunk.plain, shrunk.values)])
+            cells = 100 * np.mean(held, axis=0), np.sqrt(np.mean(errors, axis=0))
+            print(f"{name:20}{count:>6}" + "{:>8.1f}{:>10.1f}{:>8.1f}".format(*cells[0]), end="")
+            print("{:>10.3f}{:>10.3f}".format(*cells[1]), flush=True)
+
+
 MEAN_FIELDS = ("n", "unit_count", "mean", "sd", "standard_error", "df")
 FAMILIES = {"copies": ((2, 1.0), (3, 1.0)), "families of 5": ((5, 0.1), (5, 0.3), (5, 0.6))}
 
@@ -519,6 +549,7 @@ def main() -> None:
         "checkpoints": lambda: follow_checkpoints(rounds),
         "copies": lambda: count_copies(rounds),
         "uneven": lambda: weigh_cases(rounds),
+        "together": lambda: draw_together(rounds),
     }
     parser.add_argument("part", nargs="*", choices=[*parts, []], default=[])
     for part in parser.parse_args().part or parts:

@@ -65,6 +65,10 @@ def compare(  # noqa: PLR0913 - each is an option
         bool,
         typer.Option("--unpaired", help="compare the means of all outputs of runs on different cases"),
     ] = False,
+    second_opinion: Annotated[
+        bool,
+        typer.Option("--second-opinion", help="also draw the criteria together by a hierarchical model, for few cases"),
+    ] = False,
     at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
@@ -88,6 +92,8 @@ def compare(  # noqa: PLR0913 - each is an option
     Exit: 0 done, 1 the gate failed or is undecidable, 2 bad input.
     """
     _refuse_bad(resamples, share_at or (), models, is_unpaired=unpaired)
+    if unpaired and second_opinion:
+        raise InputError("--unpaired", "--second-opinion, which compares pairs", "one of them")
     rule, shares = gate_rule(fail_if, require), tuple(share_at or ())
     settings = ComparisonOptions(
         (model_a, model_b),
@@ -96,6 +102,7 @@ def compare(  # noqa: PLR0913 - each is an option
         shares,
         across_judges,
         is_unpaired=unpaired,
+        has_second_opinion=second_opinion,
         needs_all_models=models == ALL_MODELS,
     )
     try:

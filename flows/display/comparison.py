@@ -1,6 +1,7 @@
 """Verdict on a run or a comparison, and tables and sentences of a comparison, regressions first."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from rich.markup import escape
 
@@ -12,12 +13,21 @@ from gradebook.tasks.comparing.compare import Comparison, ModelComparison
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 from gradebook.tasks.comparing.gate import GateFinding
 from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparison
+from gradebook.tasks.comparing.second_opinion import SecondOpinion
 from gradebook.tasks.comparing.sentences import COMPARED, left_out_sentences, outcome_sentences, pair_sentences
 from gradebook.tasks.comparing.verdict import RunVerdict, comparison_verdict
 
 MOST_PARTS = 20
 MOST_LOSSES = 3
 MOST_ROWS = 10  # of a run's comparison with its baseline
+
+
+_SHRUNK: Cells[dict[str, Any]] = {
+    "B - A": lambda row: signed_words(row["difference"]),
+    "drawn together": lambda row: signed_words(row["shrunk"]),
+    "95% interval": lambda row: f"{signed_words(row['low'])} to {signed_words(row['high'])}",
+    "worse with": lambda row: rate_words(row["worse_probability"]),
+}
 
 
 def show_comparison(comparison: Comparison, lake_words: Sequence[str] = ()) -> None:
@@ -34,6 +44,7 @@ def show_comparison(comparison: Comparison, lake_words: Sequence[str] = ()) -> N
         stdout.print(f"[bold yellow]{escape(plain(comparison.banner))}[/]")
     for pair in comparison.models:
         _show_pair(pair)
+        _show_second_opinion(pair.second_opinion)
     for reason in comparison.not_compared:
         stdout.print(f"[yellow]not compared:[/] {escape(plain(reason))}")
     if comparison.gate is not None:
@@ -101,6 +112,14 @@ def _score_table(pair: ModelComparison) -> Table:
 def _test_table(pair: ModelComparison) -> Table:
     headings = ("p (mean)", "p (Wilcoxon)", "p adjusted", "effect size", "bootstrap", "detectable")
     return _compared_table("tests and effect sizes", pair.rows, *headings)
+
+
+def _show_second_opinion(opinion: SecondOpinion | None) -> None:
+    if opinion is None:
+        return
+    stdout.print(escape(plain(opinion.sentence)))
+    if rows := opinion.rows():
+        show(table_from("second opinion", {"criterion": lambda row: row["criterion_id"]}, _SHRUNK, rows))
 
 
 def _show_explanation(explanation: Explanation) -> None:

@@ -3,6 +3,7 @@
 arrays                  Floats; cluster_sums: values that share a case
 intervals               Interval, Mean, measure_mean, mean_interval, wilson, rate_interval; measure_means: of many
 means                   measure_difference: p and interval of a mean difference; score_interval: of scores in a range
+shrinkage               shrink_differences: of all criteria together, a second opinion on few cases
 strata                  means over cases drawn by stratum
 significance            chance_of_p, is_significant; wilcoxon, mcnemar, adjust_for_many; shortfall_test: of a slice
 resampling              Jackknife, jackknife_parts; bootstrap_means, percentile_interval

@@ -14,6 +14,7 @@ verdict         comparison_verdict, RunVerdict: a sentence to act on, its facts 
 aa_test         measure_noise: the same outputs judged twice (A/A test), replicates as runs of their own
 expected_power  expect_margin: what a gate on a margin can show with so many cases
 cascade_choice  calibrate_cascade: when a cascade asks its second judge, from verdicts of both
+second_opinion  give_second_opinion: criteria drawn together by a hierarchical model
 decision_study  study_decisions: variance components, and what a larger evaluation would gain
 sentences       a comparison in words, and COMPARED: columns of its tables
 """

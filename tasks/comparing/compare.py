@@ -41,6 +41,7 @@ from gradebook.tasks.comparing.figures import (
     difference_bounds,
 )
 from gradebook.tasks.comparing.gate import GateFinding, GateRule, evaluate_gate
+from gradebook.tasks.comparing.second_opinion import SecondOpinion, give_second_opinion
 from gradebook.tasks.comparing.sides import (
     Groups,
     RunPair,
@@ -225,7 +226,7 @@ class ComparisonOptions:
     shares_at: scores t to report P(score <= t) for. across_judges: apply the gate even if the judges differ.
     chosen_from: number of runs among which run A was chosen for its scores, or the factor of a series of looks.
     is_unpaired: compare the means of all outputs, whatever their cases. is_corrected: correct the differences by the
-    lake's ratings; both runs are published.
+    lake's ratings; both runs are published. has_second_opinion: also draw the criteria together, see `second_opinion`.
     """
 
     models: tuple[str | None, str | None] = (None, None)
@@ -236,6 +237,7 @@ class ComparisonOptions:
     chosen_from: float = 1
     is_unpaired: bool = False
     is_corrected: bool = False
+    has_second_opinion: bool = False
     needs_all_models: bool = False
 
 
@@ -253,6 +255,7 @@ class ModelComparison:
     criteria: tuple[ComparedRow, ...]
     categories: tuple[ComparedRow, ...]
     explanation: Explanation | None
+    second_opinion: SecondOpinion | None = None
 
     @property
     def rows(self) -> tuple[ComparedRow, ...]:
@@ -306,6 +309,11 @@ class Comparison:
             ],
             "lost_most": [
                 _model_names(pair) | case for pair, explanation in explained for case in explanation.lost_as_json()
+            ],
+            "second_opinions": [
+                _model_names(pair) | pair.second_opinion.as_json()
+                for pair in self.models
+                if pair.second_opinion is not None
             ],
             "not_compared": list(self.not_compared),
             "gate": None if self.gate is None else self.gate.as_json(),
@@ -443,6 +451,7 @@ class _Comparer:
             ),
             maker.categories(sides, self._old, self._new, self.same_ids),
             explanation,
+            give_second_opinion(sides, self.same_ids) if self._options.has_second_opinion else None,
         )
 
     def _test_count(self, pair_count: int) -> int:

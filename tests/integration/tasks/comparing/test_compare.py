@@ -135,6 +135,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     for name, tone in (("a", 0.5), ("b", 1.0)):
         rows = [{"case_id": case, "scores": scores | {"tone": tone}} for case, scores in gapped.items()]
         runs[f"optional_{name}"] = (OPTIONAL, rows)
+    runs |= uneven_runs()
     for name, shift in (("a", 0), ("b", 1)):  # scores of a panel of three, on levels of thirds
         tones = [((case + shift * (case % 4 > 0)) % 10) / 9 for case in range(60)]
         runs[f"alone_{name}"] = (
@@ -169,6 +170,19 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return lake
 
 
+def uneven_runs() -> dict[str, Scored]:
+    """Of six cases one has three samples, which fall from 1 to 0."""
+    runs: dict[str, Scored] = {}
+    for weights in ("cases", "outputs"):
+        counted = rubric(f"by_{weights}", {"id": "tone"}, weights=weights)
+        for name in "ab":
+            places = [(0, sample) for sample in range(3)] + [(case, 0) for case in range(1, 6)]
+            scored = [(case, sample, 0.0 if name == "b" and case == 0 else 1.0) for case, sample in places]
+            rows = [{"case_id": f"c{case}", "sample_index": at, "scores": {"tone": tone}} for case, at, tone in scored]
+            runs[f"by_{weights}_{name}"] = (counted, rows)
+    return runs
+
+
 def random_rows(found: Rubric, rng: np.random.Generator) -> list[dict[str, Any]]:
     """30 cases; with `missing: skip` a third of the scores is missing."""
     levels = [0.0, 0.5, 1.0] + [None] * (found.missing == "skip")
@@ -190,6 +204,27 @@ def test_the_overall_row_counts_cases_and_not_samples(compared):
     overall = compared.models[0].overall
     assert (overall.figures.n, overall.figures.case_count) == (24, 12)
     assert overall.figures.diff_low < overall.figures.mean_diff < overall.figures.diff_high
+
+
+@pytest.mark.parametrize(("weights", "difference", "is_said"), [("cases", -1 / 6, True), ("outputs", -3 / 8, False)])
+def test_cases_with_unlike_numbers_of_pairs_count_once_unless_the_rubric_counts_outputs(
+    lake, weights, difference, is_said
+):
+    found = compare_runs(lake, f"by_{weights}_a", f"by_{weights}_b", ComparisonOptions(resample_count=0))
+    figures = found.models[0].overall.figures
+    assert (figures.mean_diff, figures.case_count) == (pytest.approx(difference), 6)
+    assert any("count once each" in reason for reason in found.not_compared) is is_said
+
+
+def test_a_second_opinion_draws_the_criteria_together_and_decides_nothing(lake):
+    options = ComparisonOptions(("m", "m"), resample_count=0, has_second_opinion=True)
+    found = compare_runs(lake, "a", "b", options)
+    opinion = found.models[0].second_opinion
+    plain = {row.scope_id: row.figures.mean_diff for row in found.models[0].criteria}
+    assert {row["criterion_id"]: row["difference"] for row in opinion.rows()} == pytest.approx(plain)
+    lowest = opinion.rows()[0]
+    assert lowest["criterion_id"] == "tone" and plain["tone"] < lowest["shrunk"] < 0 and lowest["high"] < 0
+    assert found.as_json()["second_opinions"][0]["criteria"][0] == lowest
 
 
 def test_regressions_are_named(lake):
