@@ -537,7 +537,9 @@ def _leaning_words(standings: Sequence[JudgeStanding]) -> str:
     for standing in standings:
         leaning = standing.leaning
         if leaning is None:
-            names_by_leaning.setdefault("off for some models", []).append(standing.criterion_id)
+            models = list(dict.fromkeys(row.name for row in standing.off))
+            of_models = f"off for {_join_first(models)}"
+            names_by_leaning.setdefault(of_models, []).append(standing.criterion_id)
         else:
             names_by_leaning.setdefault(f"more {leaning}" if leaning == "lenient" else "stricter", []).append(
                 standing.criterion_id
