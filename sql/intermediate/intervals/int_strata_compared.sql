@@ -1,7 +1,7 @@
--- int_strata_compared: one row per measure, scope, scope_id, model, checkpoint of a sample drawn by stratum, or
--- with unlike numbers of outputs of a case (one stratum), with {unit_count, standard_error, df, skewness} of the weighted
--- mean, by measure_strata of rubrics/statistics/strata.py: the variance within strata over the sample, and that between
--- them over the dataset. skewness: of the clusters, of one stratum alone.
+-- int_strata_compared: one row per measure, scope, scope_id, model, checkpoint of a sample drawn by stratum, or with
+-- unlike numbers of outputs of a case (one stratum), with {unit_count, standard_error, df, skewness} of the weighted
+-- mean, by measure_strata of rubrics/statistics/strata.py: the variance within strata over the sample, and that
+-- between them over the dataset.
 with strata as (
     select
         *,
@@ -22,8 +22,7 @@ groups as (
         bool_and(is_constant) and max(weighted_total / weight) - min(weighted_total / weight) <= 1e-12 as is_equal,
         exact_sum(weight) as group_weight,
         exact_sum(weighted_total) / group_weight as centre,
-        exact_sum(total_squares) as squares_sum,
-        exact_sum(products) as product_sum,
+        exact_sum(total_squares) as squares_sum, exact_sum(products) as product_sum,
         exact_sum(weight_squares) as weight_sum,
         any_value(dataset_case_count) as dataset_case_count,
     from strata
@@ -42,9 +41,7 @@ totals as (
 
 parts as (
     select
-        groups.*,
-        totals.all_weight,
-        0.5 / (group_count + 1) as unseen,
+        groups.*, totals.all_weight, 0.5 / (group_count + 1) as unseen,
         case
             when all_equal then 0.0
             when is_equal then group_weight ** 2 * unseen * (1 - unseen) / group_count
@@ -58,19 +55,6 @@ parts as (
         and groups.model = totals.model and groups.checkpoint is not distinct from totals.checkpoint
 ),
 
-skewed as (
-    select
-        clusters.measure, clusters.scope, clusters.scope_id, clusters.model, clusters.checkpoint,
-        exact_sum((clusters.weighted_total - clusters.weight * totals.mean) ** 3) * sqrt(count(*))
-            / nullif(exact_sum((clusters.weighted_total - clusters.weight * totals.mean) ** 2), 0.0) ** 1.5 as skewness,
-    from int_clusters_summed as clusters
-    inner join totals
-        on clusters.measure = totals.measure and clusters.scope = totals.scope and clusters.scope_id = totals.scope_id
-        and clusters.model = totals.model and clusters.checkpoint is not distinct from totals.checkpoint
-    where clusters.stratum_number = 0
-    group by all
-),
-
 final as (
     select
         parts.measure, parts.scope, parts.scope_id, parts.model, parts.checkpoint,
@@ -81,15 +65,14 @@ final as (
                 + exact_sum(between_variance) / any_value(dataset_case_count)
             ),
             df := greatest(1.0, least(sum(group_count) - count(*), coalesce(
-                exact_sum(variance) ** 2 / nullif(exact_sum(variance ** 2 / (group_count + 1)), 0.0) - 2,
-                sum(group_count)
+                exact_sum(variance) ** 2 / nullif(exact_sum(variance ** 2 / (group_count + 1)), 0.0) - 2, sum(group_count)
             ))),
             skewness := any_value(skewed.skewness)
         ) as spread,
     from parts
-    left join skewed
+    left join int_strata_skewed as skewed
         on parts.measure = skewed.measure and parts.scope = skewed.scope and parts.scope_id = skewed.scope_id
-        and parts.model = skewed.model and parts.checkpoint is not distinct from skewed.checkpoint
+        and parts.model = skewed.model and skewed.checkpoint is not distinct from parts.checkpoint
     group by parts.measure, parts.scope, parts.scope_id, parts.model, parts.checkpoint
 )
 

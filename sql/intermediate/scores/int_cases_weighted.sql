@@ -1,6 +1,7 @@
 -- int_cases_weighted: one row per group_number, case_id whose outputs have weights: in a sample drawn by stratum those
 -- of the case (stg_case_weights); where cases have unlike numbers of outputs, over that number, unless the run's
--- weights are those of outputs. 1e9 on average. case_weight: that of the case as a whole. stratum_number: 0 without strata. Empty for all other groups.
+-- weights are those of outputs. 1e9 on average. case_weight: that of the case as a whole. stratum_number: 0 without
+-- strata. Empty for all other groups.
 -- materialized: table
 with counted as (
     select group_number, case_id, count(*) as n,

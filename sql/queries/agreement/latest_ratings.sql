@@ -1,8 +1,9 @@
 -- latest_ratings: one row per criterion_id, output_id, rater: the rating that counts in a verdict too (see
 -- tasks/ratings/run_ratings.py), with its selection. score is 0..1: what the criterion gives the level now.
--- doubt_score: of an output that the judge's doubt drew, with a known probability. sample_score: that of the rater's latest rating of an output that no rule chose for rating, null if there is none.
--- Ratings of a criterion that does not apply to the output do not count, nor do ratings that their rater took back, nor
--- decisions of an adjudicator, nor ratings by people who saw what the judge said.
+-- doubt_score: of an output that the judge's doubt drew, with a known probability. sample_score: that of the rater's
+-- latest rating of an output that no rule chose for rating, null if there is none. Ratings of a criterion that does
+-- not apply to the output do not count, nor do ratings that their rater took back, nor decisions of an adjudicator,
+-- nor ratings by people who saw what the judge said.
 with criteria_of_all as (select criterion_id from asked_questions where output_id is null),
 
 criteria_of_outputs as (select criterion_id, output_id from asked_questions where output_id is not null),

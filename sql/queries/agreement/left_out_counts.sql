@@ -1,5 +1,6 @@
 -- left_out_counts: one row per criterion_id, model, checkpoint, selection of the run $run_id, in order: the latest
--- ratings of outputs that a rule chose for rating, drawn_count of them by the judge's doubt with a known probability. $criteria: these criteria; null: all.
+-- ratings of outputs that a rule chose for rating, drawn_count of them by the judge's doubt with a known probability.
+-- $criteria: these criteria; null: all.
 with outputs_of_run as (select output_id, model, checkpoint from output_scores where run_id = $run_id),
 
 final as (

@@ -1,5 +1,5 @@
--- copied_cases: one row per case_id, first_case of the files $shards that have prompt, context and output of a model, of
--- 40 characters or more, in common, without a cluster; first_case: the lowest id of such cases, another one.
+-- copied_cases: one row per case_id, first_case of the files $shards that have prompt, context and output of a model,
+-- of 40 characters or more, in common, without a cluster; first_case: the lowest id of such cases, another one.
 with stored as (
     select case_id, hash(prompt, context, output, model) as row_hash,
     from read_parquet($shards)
