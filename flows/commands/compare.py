@@ -34,6 +34,15 @@ from gradebook.tasks.system.shell import shell_line
 MOST_RESAMPLES = 1_000_000
 
 
+UnpairedOption = Annotated[
+    bool, typer.Option("--unpaired", help="compare the means of all outputs of runs on different cases")
+]
+SecondOpinionOption = Annotated[
+    bool,
+    typer.Option("--second-opinion", help="also draw the criteria together by a hierarchical model, for few cases"),
+]
+
+
 def compare(  # noqa: PLR0913 - each is an option
     run_a: Annotated[
         str | None,
@@ -61,14 +70,8 @@ def compare(  # noqa: PLR0913 - each is an option
         typer.Option("--across-judges", help="apply the gate even if the runs had different judges"),
     ] = False,
     models: ModelsOption = "common",
-    unpaired: Annotated[
-        bool,
-        typer.Option("--unpaired", help="compare the means of all outputs of runs on different cases"),
-    ] = False,
-    second_opinion: Annotated[
-        bool,
-        typer.Option("--second-opinion", help="also draw the criteria together by a hierarchical model, for few cases"),
-    ] = False,
+    unpaired: UnpairedOption = False,
+    second_opinion: SecondOpinionOption = False,
     at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,

@@ -58,14 +58,14 @@ parts as (
 final as (
     select
         parts.measure, parts.scope, parts.scope_id, parts.model, parts.checkpoint,
-        struct_pack(
-            unit_count := sum(group_count)::bigint,
+        struct_pack(unit_count := sum(group_count)::bigint,
             standard_error := sqrt(
                 exact_sum(variance) / any_value(all_weight) ** 2
                 + exact_sum(between_variance) / any_value(dataset_case_count)
             ),
             df := greatest(1.0, least(sum(group_count) - count(*), coalesce(
-                exact_sum(variance) ** 2 / nullif(exact_sum(variance ** 2 / (group_count + 1)), 0.0) - 2, sum(group_count)
+                exact_sum(variance) ** 2 / nullif(exact_sum(variance ** 2 / (group_count + 1)), 0.0) - 2,
+                sum(group_count)
             ))),
             skewness := any_value(skewed.skewness)
         ) as spread,
