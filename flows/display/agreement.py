@@ -1,7 +1,8 @@
 """Tables of agreement and calibration, on stdout."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import isfinite
 
 from gradebook.flows.display.terminal import plain, say, show, show_rows, stdout
 from gradebook.rubrics.statistics.agreement import Measure
@@ -9,7 +10,6 @@ from gradebook.rubrics.statistics.calibration import Estimate
 from gradebook.rubrics.statistics.cascade_rule import Share as Loss
 from gradebook.rubrics.statistics.cascade_rule import Tradeoff
 from gradebook.rubrics.statistics.davidson import Strength
-from gradebook.rubrics.statistics.judge_quality import JudgeTrust, ReliabilityBin, Share
 from gradebook.rubrics.statistics.rater_comparison import WITH_GAPS, RaterComparison
 from gradebook.rubrics.text.reasons import reason_words
 from gradebook.rubrics.text.tables import Cells, Record, table_from
@@ -24,6 +24,14 @@ from gradebook.tasks.agreement.recalibrate import CriterionFit, RunRecalibration
 from gradebook.tasks.comparing.cascade_choice import CascadeChoice, rule_words
 from gradebook.tasks.comparing.sentences import merge_equal_remarks
 from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.published.run_tables import (
+    RELIABILITY,
+    TRUST,
+    brier_words,
+    is_no_better,
+    passing_sentence,
+    share_words,
+)
 
 TITLES = {
     RATERS: "raters among themselves",
@@ -92,43 +100,13 @@ def _show_trust(trust: Sequence[CriterionTrust], *, is_full: bool) -> None:
         return
     stdout.print()
     say("failures that people found, with 95% intervals over cases; always pass: agreement if nothing were failed")
-    _show(_TRUST, trust)
-    no_better = [row.criterion_id for row in trust if row.trust.is_no_better_than_passing]
-    if no_better:
-        say(f"a judge that passes everything would agree as well on {', '.join(map(plain, no_better))}")
+    _show(TRUST, trust)
+    _warn_of_passing(row.criterion_id for row in trust if is_no_better(row.trust))
     for row in trust if is_full else ():
         if row.trust.reliability:
             stdout.print()
             say(f"reliability on {plain(row.criterion_id)}: of outputs with such a probability, those that people pass")
-            _show(_BINS, row.trust.reliability)
-
-
-def _brier_words(trust: JudgeTrust) -> str:
-    return score_words(trust.brier) + ("" if trust.base_brier is None else f" (base rate {trust.base_brier:.3f})")
-
-
-_TRUST: Cells[CriterionTrust] = {
-    "criterion": lambda row: row.criterion_id,
-    "outputs": lambda row: f"{row.trust.n:,}",
-    "failures": lambda row: f"{row.trust.failure_count:,}",
-    "found by the judge": lambda row: _share_cell(row.trust.found),
-    "agreement": lambda row: _share_cell(row.trust.agreement),
-    "always pass": lambda row: rate_words(row.trust.always_pass),
-    "Brier": lambda row: _brier_words(row.trust),
-    "log loss": lambda row: score_words(row.trust.log_loss),
-}
-_BINS: Cells[ReliabilityBin] = {
-    "probability": lambda row: f"{row.low:.0%} to {row.high:.0%}",
-    "outputs": lambda row: f"{row.passed.n:,}",
-    "mean": lambda row: score_words(row.mean),
-    "passed by people": lambda row: _share_cell(row.passed),
-}
-
-
-def _share_cell(share: Share) -> str:
-    if share.value is None:
-        return UNKNOWN
-    return f"{rate_words(share.value)} ({rate_words(share.low)} to {rate_words(share.high)})"
+            _show(RELIABILITY, row.trust.reliability)
 
 
 def _show_claims(claims: Sequence[StepAgreement]) -> None:
@@ -235,6 +213,12 @@ def show_judge_choices(choices: JudgeChoices) -> None:
     reasons = ((f"{row.criterion_id} by {names[row.run_id]}", row.reason) for row in choices.rows if row.reason)
     for note in merge_equal_remarks(reasons):
         say(f"note: {plain(note)}")
+    _warn_of_passing(f"{row.criterion_id} by {names[row.run_id]}" for row in choices.rows if is_no_better(row.trust))
+
+
+def _warn_of_passing(criteria: Iterable[str]) -> None:
+    if sentence := passing_sentence([*criteria]):
+        say(plain(sentence))
 
 
 def show_cascade_choice(choice: CascadeChoice) -> None:
@@ -262,14 +246,21 @@ def show_cascade_choice(choice: CascadeChoice) -> None:
 
 
 def _tradeoff_cells(row: Tradeoff, *, is_chosen: bool) -> tuple[str, ...]:
-    shift = f"{row.shift.value:+.3f} ({row.shift.low:+.3f} to {row.shift.high:+.3f})"
-    gates = UNKNOWN if row.gate_loss is None else _loss_words(row.gate_loss)
+    shift = _cell(row.shift.value, row.shift.low, row.shift.high, signed_words)
+    gates = UNKNOWN if row.gate_loss is None else _loss_cell(row.gate_loss)
     head = ("*" if is_chosen else "", rule_words(row), rate_words(row.asked))
-    return (*head, _loss_words(row.loss), gates, shift, _price_words(row.usd))
+    return (*head, _loss_cell(row.loss), gates, shift, _price_words(row.usd))
 
 
-def _loss_words(loss: Loss) -> str:
-    return f"{rate_words(loss.value)} ({rate_words(loss.low)} to {rate_words(loss.high)})"
+def _loss_cell(loss: Loss) -> str:
+    return _cell(loss.value, loss.low, loss.high, rate_words)
+
+
+def _cell(value: float, low: float, high: float, words: Callable[[float | None], str]) -> str:
+    """Figure with its interval, which a single case and differences that are all equal do not have."""
+    if not isfinite(value):
+        return UNKNOWN
+    return with_interval(value, low, high, words) if isfinite(low + high) else words(value)
 
 
 def show_recalibration(recalibrated: RunRecalibration) -> None:
@@ -279,6 +270,9 @@ def show_recalibration(recalibrated: RunRecalibration) -> None:
     for row in recalibrated.rows:
         if row.reason:
             say(f"note: {plain(row.criterion_id)}: {plain(row.reason)}")
+    if recalibrated.left_out_count:
+        verdicts = counted(recalibrated.left_out_count, "rated verdict")
+        say(f"note: left out: {verdicts} of outputs that a rule chose for rating; the others are a sample")
     if recalibrated.recalibration is not None:
         say(f"version {plain(recalibrated.recalibration.version)}; above 1 the judge is too sure")
 
@@ -287,7 +281,7 @@ def _fit_cells(row: CriterionFit) -> tuple[str, ...]:
     if row.found is None:
         return (row.criterion_id, *[UNKNOWN] * 7)
     fit = row.found
-    gain = f"{fit.gain:+.3f} ({fit.gain_low:+.3f} to {fit.gain_high:+.3f})"
+    gain = _cell(fit.gain, fit.gain_low, fit.gain_high, signed_words)
     losses = f"{fit.log_loss:.3f}", f"{fit.fitted_log_loss:.3f}", gain, f"{fit.brier:.3f}", f"{fit.fitted_brier:.3f}"
     return (row.criterion_id, f"{fit.n:,}", f"{fit.temperature:.2f}", *losses)
 
@@ -308,6 +302,9 @@ def _choice_columns(names: Mapping[str, str], prices: Mapping[str, float | None]
         "pairs of outputs": lambda row: score_words(row.outputs.value),
         "bias": lambda row: signed_words(row.bias),
         "$ per 1,000": lambda row: _price_words(prices[row.run_id]),
+        "failures found": lambda row: UNKNOWN if row.trust is None else share_words(row.trust.found),
+        "Brier": lambda row: UNKNOWN if row.trust is None else brier_words(row.trust),
+        "log loss": lambda row: UNKNOWN if row.trust is None else score_words(row.trust.log_loss),
         "models": lambda row: f"{row.models_alike} of {row.model_pairs}" if row.model_pairs else UNKNOWN,
         "tie up to": lambda row: score_words(row.outputs.tie_margin),
         "run": lambda row: row.run_id,

@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from gradebook.rubrics.model.errors import InputError
-from gradebook.rubrics.statistics.judge_quality import PairwiseAccuracy, ordered_alike, pairwise_accuracy
+from gradebook.rubrics.statistics.judge_quality import JudgeTrust, PairwiseAccuracy, ordered_alike, pairwise_accuracy
 from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.agreement.calibration import read_judged
-from gradebook.tasks.agreement.published_run import find_run
+from gradebook.tasks.agreement.published_run import find_run, read_temperatures, trust_on
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name, read_rows, read_run_cost
+from gradebook.tasks.lake.sql import query
 
 SEED = 20_261_101
 LEAST_OUTPUTS = 20  # rated outputs in common; fewer say little about pairs
@@ -27,7 +28,8 @@ class JudgeChoice:
     """One judge on one criterion, over the rated outputs that all judges scored.
 
     models_alike, model_pairs: pairs of models that its means order as people's means do, of those that people tell
-    apart. outputs: pairs of outputs. bias: its mean score minus people's. reason: why there is no accuracy.
+    apart. outputs: pairs of outputs. bias: its mean score minus people's. trust: its passes and probabilities against
+    people's, None where no verdict is its own. reason: why there is no accuracy.
     """
 
     run_id: str
@@ -38,6 +40,7 @@ class JudgeChoice:
     model_pairs: int
     outputs: PairwiseAccuracy
     bias: float | None
+    trust: JudgeTrust | None
     reason: str | None = None
 
 
@@ -61,17 +64,28 @@ def compare_judges(lake: Lake, run_ids: Sequence[str]) -> JudgeChoices:
         raise InputError("RUN", f"{len(set(run_ids))} run", "two or more runs over the same outputs")
     with connect_up_to_date(lake) as connection:
         runs = {run_id: find_run(connection, lake, run_id, None) for run_id in dict.fromkeys(run_ids)}
-        judged = {run_id: _read_rated(connection, run_id) for run_id in runs}
+        judged, verdicts, temperatures = {}, {}, {}
+        for run_id in runs:
+            judged[run_id] = _read_rated(connection, run_id)
+            verdicts[run_id] = read_rows(
+                connection, query("agreement/judged_and_rated"), run_id=run_id, criterion_id=None
+            )
+            temperatures[run_id] = read_temperatures(connection, run_id)
         prices = {run_id: _price(connection, run_id) for run_id in runs}
     common = set.intersection(*(set(rows_by_unit) for rows_by_unit in judged.values()))
     if not common:
         hint = "`gradebook rate RUN --n 50` collects ratings"
         raise InputError("RUN", "no output that people rated and every run's judge scored", "one", hint)
-    rows = [
-        _choice(runs[run_id], criterion, [rows_by_unit[unit] for unit in sorted(common) if unit[0] == criterion])
-        for criterion in sorted({criterion_id for criterion_id, _ in common})
-        for run_id, rows_by_unit in judged.items()
-    ]
+    rows = []
+    for criterion in sorted({criterion_id for criterion_id, _ in common}):
+        units = sorted(unit for unit in common if unit[0] == criterion)
+        names = {output_id for _, output_id in units}
+        for run_id, rows_by_unit in judged.items():
+            of_units = [
+                row for row in verdicts[run_id] if row["criterion_id"] == criterion and row["output_id"] in names
+            ]
+            trust = trust_on(of_units, temperatures[run_id].get(criterion)) if of_units else None
+            rows.append(_choice(runs[run_id], criterion, [rows_by_unit[unit] for unit in units], trust))
     rows.sort(key=lambda row: (row.criterion_id, -(row.outputs.value or 0.0), row.run_id))
     return JudgeChoices(tuple(rows), prices)
 
@@ -88,7 +102,7 @@ def _price(connection: duckdb.DuckDBPyConnection, run_id: str) -> float | None:
     return 1_000.0 * cost_usd / counted["n"] if cost_usd and counted["n"] else None
 
 
-def _choice(run: Row, criterion_id: str, rows: Sequence[Row]) -> JudgeChoice:
+def _choice(run: Row, criterion_id: str, rows: Sequence[Row], trust: JudgeTrust | None) -> JudgeChoice:
     judged, rated = (np.array([row[name] for row in rows]) for name in ("score", "rating"))
     cases, models = (
         np.unique(np.array(names), return_inverse=True)[1].ravel()
@@ -102,4 +116,6 @@ def _choice(run: Row, criterion_id: str, rows: Sequence[Row]) -> JudgeChoice:
         reason = f"found {counted(len(rows), 'rated output')} that every judge scored, expected {LEAST_OUTPUTS} or more"
     bias = float((judged - rated).mean())
     alike, pairs = ordered_alike(*means)
-    return JudgeChoice(run["run_id"], run["judge"], criterion_id, len(rows), alike, pairs, accuracy, bias, reason)
+    return JudgeChoice(
+        run["run_id"], run["judge"], criterion_id, len(rows), alike, pairs, accuracy, bias, trust, reason
+    )

@@ -222,24 +222,26 @@ def measure_trust(
     Reads latest_ratings and latest_decisions, as `add_statements_of_run` makes them.
     """
     rows = read_rows(connection, query("agreement/judged_and_rated"), run_id=run_id, criterion_id=criterion_id)
-    temperatures = _temperatures(connection, run_id)
+    temperatures = read_temperatures(connection, run_id)
     trusts = []
     for name, of_criterion in groupby(rows, lambda row: row["criterion_id"]):
-        criterion_rows = list(of_criterion)
-        cases = np.unique([str(row["case_id"]) for row in criterion_rows], return_inverse=True)[1]
-        passed, judged = (
-            np.array([_is_passed(row, row[column]) for row in criterion_rows]) for column in ("people_score", "score")
-        )
-        probabilities = np.array([_probability(row, temperatures.get(name)) for row in criterion_rows])
-        trusts.append(CriterionTrust(name, judge_trust(passed, judged, probabilities, cases)))
+        trusts.append(CriterionTrust(name, trust_on(list(of_criterion), temperatures.get(name))))
     return tuple(trusts)
+
+
+def trust_on(rows: Sequence[Row], temperature: float | None) -> JudgeTrust:
+    """Trust by the rows of judged_and_rated of one criterion, one at least. temperature: of its recalibration."""
+    cases = np.unique([str(row["case_id"]) for row in rows], return_inverse=True)[1]
+    passed, judged = (np.array([_is_passed(row, row[column]) for row in rows]) for column in ("people_score", "score"))
+    probabilities = np.array([_probability(row, temperature) for row in rows])
+    return judge_trust(passed, judged, probabilities, cases)
 
 
 def _is_passed(row: Row, score: float) -> bool:
     return bool((score >= row["bar"] - ROUNDING) != row["is_penalty"])
 
 
-def _temperatures(connection: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, float]:
+def read_temperatures(connection: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, float]:
     """Temperatures by criterion of a run whose judge was recalibrated."""
     (run,) = read_rows(connection, "select judge, settings from runs where run_id = ?", run_id)
     settings = json.loads(run["settings"]) if isinstance(run["settings"], str) else run["settings"] or {}

@@ -34,10 +34,14 @@ class CriterionFit:
 
 @dataclass(frozen=True, slots=True)
 class RunRecalibration:
-    """Temperatures by criterion, from the ratings of a run."""
+    """Temperatures by criterion, from the ratings of a run.
+
+    left_out_count: rated verdicts with probabilities whose outputs only a rule chose for rating.
+    """
 
     run: Row
     rows: tuple[CriterionFit, ...]
+    left_out_count: int = 0
 
     @property
     def recalibration(self) -> Recalibration | None:
@@ -58,6 +62,7 @@ class RunRecalibration:
             "run_id": self.run["run_id"],
             "recalibration": None if setting is None else setting.model_dump(mode="json"),
             "criteria": [asdict(row) for row in self.rows],
+            "left_out_count": self.left_out_count,
         }
 
     def applied(self, judge: JudgeSettings) -> JudgeSettings:
@@ -75,7 +80,9 @@ class RunRecalibration:
 def recalibrate_run(lake: Lake, run_id: str) -> RunRecalibration:
     """Fit a temperature for each criterion with enough rated outputs that have the judge's probabilities.
 
-    Raises `InputError` for an unknown run, and for one without such outputs.
+    Outputs that only a rule chose for rating, such as those the judge is unsure of, are left out: the judge errs more
+    or less often on them than on all. Raises `InputError` for an unknown run, and for one without
+    rated outputs with probabilities.
     """
     with connect_up_to_date(lake) as connection:
         run = find_run(connection, lake, run_id, None)
@@ -87,7 +94,11 @@ def recalibrate_run(lake: Lake, run_id: str) -> RunRecalibration:
         hint = f"`gradebook rate {run_id} --n 200` collects ratings"
         raise InputError(f"run {run_id}", "no rated output with probabilities", f"{LEAST_RATED} of a criterion", hint)
     by_criterion = groupby(with_distribution, lambda row: str(row["criterion_id"]))
-    return RunRecalibration(run, tuple(_fit(name, list(of_criterion)) for name, of_criterion in by_criterion))
+    fits = []
+    for name, of_criterion in by_criterion:
+        fits.append(_fit(name, [row for row in of_criterion if row["sample_score"] is not None]))
+    left_out_count = sum(row["sample_score"] is None for row in with_distribution)
+    return RunRecalibration(run, tuple(fits), left_out_count)
 
 
 def _fit(criterion_id: str, rows: list[Row]) -> CriterionFit:
@@ -98,7 +109,7 @@ def _fit(criterion_id: str, rows: list[Row]) -> CriterionFit:
     names = sorted(scores, key=lambda name: scores[name])
     distributions = [json.loads(row["distribution"]) for row in rows]
     shares = np.array([[shares.get(name, 0.0) for name in names] for shares in distributions])
-    people = np.array([row["people_score"] for row in rows])
+    people = np.array([row["sample_score"] for row in rows])
     level_indexes = np.abs(people[:, None] - np.array([scores[name] for name in names])).argmin(axis=1)
     cases = np.unique([str(row["case_id"]) for row in rows], return_inverse=True)[1]
     recalibrated = recalibrate(shares, level_indexes, cases, np.random.default_rng(SEED))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
+from gradebook.rubrics.statistics.judge_quality import JudgeTrust, ReliabilityBin, Share
 from gradebook.rubrics.text.tables import Cells, Table, pick_columns, table_from, table_of, with_rest
 from gradebook.rubrics.text.wording import (
     bounded_rate_words,
@@ -16,6 +17,7 @@ from gradebook.rubrics.text.wording import (
     sqrt_words,
     with_interval,
 )
+from gradebook.tasks.agreement.published_run import CriterionTrust
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 from gradebook.tasks.comparing.run_comparison import RunComparison
 from gradebook.tasks.comparing.sentences import COMPARED, direction_words, outcome_word, row_name
@@ -282,3 +284,43 @@ def weight_words(by_model: Mapping[Any, Row]) -> str:
     """Weight of a criterion as text, from its rows of criterion_scores; `gate` for a gate."""
     row = next(iter(by_model.values()))
     return "gate" if row["is_gate"] else "per case" if row["weight"] is None else score_words(row["weight"])
+
+
+def share_words(share: Share) -> str:
+    """Share of outputs with its interval; unknown without outputs."""
+    if share.value is None:
+        return rate_words(None)
+    return with_interval(share.value, share.low, share.high, rate_words)
+
+
+def brier_words(trust: JudgeTrust) -> str:
+    """Brier score beside that of people's own share of passes."""
+    return score_words(trust.brier) + ("" if trust.base_brier is None else f" (base rate {trust.base_brier:.3f})")
+
+
+TRUST: Cells[CriterionTrust] = {
+    "criterion": lambda row: row.criterion_id,
+    "outputs": lambda row: f"{row.trust.n:,}",
+    "failures": lambda row: f"{row.trust.failure_count:,}",
+    "found by the judge": lambda row: share_words(row.trust.found),
+    "agreement": lambda row: share_words(row.trust.agreement),
+    "always pass": lambda row: rate_words(row.trust.always_pass),
+    "Brier": lambda row: brier_words(row.trust),
+    "log loss": lambda row: score_words(row.trust.log_loss),
+}
+RELIABILITY: Cells[ReliabilityBin] = {
+    "probability": lambda row: f"{row.low:.0%} to {row.high:.0%}",
+    "outputs": lambda row: f"{row.passed.n:,}",
+    "mean": lambda row: score_words(row.mean),
+    "passed by people": lambda row: share_words(row.passed),
+}
+
+
+def is_no_better(trust: JudgeTrust | None) -> bool:
+    """Whether a judge that passes everything is known to agree with people as well."""
+    return trust is not None and trust.is_no_better_than_passing
+
+
+def passing_sentence(criteria: Sequence[str]) -> str | None:
+    """Warning about criteria on which passing everything would agree with people as well; None without any."""
+    return f"a judge that passes everything would agree as well on {', '.join(criteria)}" if criteria else None

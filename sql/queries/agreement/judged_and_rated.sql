@@ -1,6 +1,7 @@
 -- judged_and_rated: one row per output_id, criterion_id of the run $run_id that a judge scored and people rated, of the
 -- criterion $criterion_id, or of all where it is null. people_score: the decision of an adjudicator, or else the mean
--- of the ratings in latest_ratings, which has none by people who saw what the judge said.
+-- of the ratings in latest_ratings, which has none by people who saw what the judge said. sample_score: likewise, null
+-- if only a rule chose the output for rating.
 -- bar: score from which an output passes the criterion: its threshold, of a gate without one its best level, else 0.5;
 -- of a penalty the score from which it fails. distribution: probabilities of the levels, null without. levels: their
 -- scores by id.
@@ -13,7 +14,7 @@ with scales as (
 ),
 
 rated as (
-    select output_id, criterion_id, avg(score) as score
+    select output_id, criterion_id, avg(score) as score, avg(sample_score) as sample_score
     from latest_ratings
     group by output_id, criterion_id
 ),
@@ -21,9 +22,11 @@ rated as (
 final as (
     select
         provenance.criterion_id,
+        provenance.output_id,
         provenance.case_id,
         provenance.score,
         coalesce(decided.score, rated.score) as people_score,
+        case when rated.sample_score is not null then coalesce(decided.score, rated.sample_score) end as sample_score,
         judgments.distribution,
         scales.levels,
         coalesce(criteria.weight, 1) < 0 as is_penalty,

@@ -1,6 +1,6 @@
 """Section "Judge and people": agreement, opinions, raters, preferences, decision study."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from gradebook.rubrics.model.scores import rating_scale
 from gradebook.rubrics.statistics.agreement import Measure
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, mean_interval, measure_mean
 from gradebook.rubrics.text.reasons import reason_words
-from gradebook.rubrics.text.tables import Table, table_of
+from gradebook.rubrics.text.tables import Cells, Record, Table, table_from, table_of
 from gradebook.rubrics.text.wording import (
     counted,
     difference_interval_words,
@@ -21,12 +21,22 @@ from gradebook.rubrics.text.wording import (
     signed_words,
 )
 from gradebook.tasks.agreement.mart import JUDGE_RATERS, RATERS
+from gradebook.tasks.agreement.published_run import CriterionTrust, measure_trust
 from gradebook.tasks.agreement.raters import ModelMean, RaterRow, compare_raters
 from gradebook.tasks.comparing.aa_test import study_run
 from gradebook.tasks.comparing.sentences import component_table, option_table
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.published.run_tables import judge_part, noise_table, preference_table, votes_words
+from gradebook.tasks.published.run_tables import (
+    RELIABILITY,
+    TRUST,
+    is_no_better,
+    judge_part,
+    noise_table,
+    passing_sentence,
+    preference_table,
+    votes_words,
+)
 from gradebook.tasks.ratings.export_ratings import add_sheet_scores
 from gradebook.tasks.reporting.charts import Figure, draw, shortened
 from gradebook.tasks.reporting.lanes import short_names
@@ -204,6 +214,23 @@ def sheet_tables(source: ReportSource) -> Iterator[Table]:
     yield table_of(caption, ("Rater", "Model"), ("Sheets", "Mean", heading), cells)
 
 
+def trust_tables(trust: Sequence[CriterionTrust]) -> Iterator[Table]:
+    """Failures that the judge finds and the quality of its probabilities; then a reliability curve by criterion."""
+    if not trust:
+        return
+    yield _capitalised("Failures that people found, and the judge's probabilities", TRUST, trust)
+    for row in trust:
+        if row.trust.reliability:
+            caption = f"Reliability on {row.criterion_id}: how many people pass, by the judge's probability of passing"
+            yield _capitalised(caption, RELIABILITY, row.trust.reliability)
+
+
+def _capitalised(caption: str, cells: Cells[Record], records: Iterable[Record]) -> Table:
+    """Table as the terminal has it, with headings as on the page."""
+    first, *others = ((f"{name[0].upper()}{name[1:]}", text) for name, text in cells.items())
+    return table_from(caption, dict([first]), dict(others), records)
+
+
 _IS_SHARED = "select count(distinct rater) > 1 as is_shared from latest_ratings"
 _OF_RATERS = ("Ratings", "Severity", "With decisions", "With gold")
 _OF_MODELS = ("Outputs", "Mean rating", "Adjusted", "95% interval")
@@ -281,8 +308,10 @@ def read_people(source: ReportSource) -> PeopleContents | None:
         return None
     table, means_drawn = agreement_table(agreement), means_figure(source, means)
     figures = _agreement_figures(source, agreement, table)
+    trust = measure_trust(source.connection, source.run_id) if agreement.together(JUDGE_RATERS) else ()
     tables = (
         *([table] if agreement.parts and not figures else []),
+        *trust_tables(trust),
         *([means_table(means)] if means and means_drawn is None else []),
         *([noise_table(noise)] if noise else []),
         *([overall] if overall else []),
@@ -291,7 +320,9 @@ def read_people(source: ReportSource) -> PeopleContents | None:
         *rater_tables(source),
         *study_tables(source),
     )
-    sentences = tuple(_rating_sentences(source, agreement))
+    warning = passing_sentence([row.criterion_id for row in trust if is_no_better(row.trust)])
+    warnings = [f"{warning[0].upper()}{warning[1:]}."] if warning else []
+    sentences = (*_rating_sentences(source, agreement), *warnings)
     return PeopleContents(sentences, figures, means_drawn, noise_figures(source), tables, fault)
 
 

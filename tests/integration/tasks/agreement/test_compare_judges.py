@@ -37,6 +37,10 @@ def test_the_better_judge_is_first_with_its_price(lake):
     ]
     assert found[0]["outputs"]["value"] == 1.0 and found[1]["outputs"]["value"] < 0.9
     assert found[1]["bias"] == -0.25
+    # Of the 24 people fail 6, as do both; the small one also fails every fourth, so 18 agree as when all were passed.
+    trusts = [(row["trust"]["found"]["value"], row["trust"]["agreement"]["value"]) for row in found]
+    assert trusts == [(1.0, 1.0), (1.0, 0.75)]
+    assert found[1]["trust"]["always_pass"] == 0.75
 
 
 def test_judges_of_other_outputs_are_refused(lake):

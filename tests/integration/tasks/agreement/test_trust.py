@@ -83,6 +83,18 @@ def test_a_judge_that_is_too_sure_gets_a_temperature_under_a_version_of_its_own(
         found.applied(JudgeSettings.model_validate({"model": "two", "mode": "logprobs"}))
 
 
+def test_ratings_of_outputs_that_a_rule_chose_fit_no_temperature(tmp_path: Path):
+    lake, count = make_lake(tmp_path), 130
+    ratings = [row | {"selection": "uncertain"} for row in ratings_of([0.0] * count, "ann")]
+    for place in range(120):
+        ratings[place] |= {"score": float(place % 10 < 7), "selection": "random"}
+    tables = {"ratings": ratings, "judgments": [judgment(place, 0.9) for place in range(count)]}
+    publish_runs(lake, {"r": JudgedRun([0.9] * count)}, tables)
+    found = recalibrate_run(lake, "r")
+    (row,) = found.rows
+    assert (row.found.n, row.found.temperature, found.left_out_count) == (120, pytest.approx(2.593, abs=0.01), 10)
+
+
 def test_few_ratings_fit_nothing(tmp_path: Path):
     lake = make_lake(tmp_path)
     tables = {"ratings": ratings_of(RATED, "ann"), "judgments": [judgment(place, 0.9) for place in range(8)]}

@@ -208,6 +208,15 @@ def test_each_rate_of_judge_noise_has_a_sentence(contents):
 
 
 # -------- absent and hostile values
+def test_failures_that_the_judge_finds_stand_beside_agreement(lake):
+    # People fail places 2, 3, 6 and 7 of 8, the judge two of them; both pass the other four.
+    with source_of(lake, "as_published") as source:
+        tables = read_people(source).tables
+    (row,) = next(table for table in tables if table.caption.startswith("Failures that people found")).rows
+    assert row[:3] == ("tone", "8", "4")
+    assert [cell.partition(" ")[0] for cell in row[3:6]] == ["50.0%", "75.0%", "50.0%"]
+
+
 def test_without_ratings_and_several_opinions_there_is_no_section(lake):
     with source_of(lake, "bare") as source:
         assert read_people(source) is None
