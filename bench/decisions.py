@@ -1,19 +1,24 @@
 """Speed and price of a decision model, compared with an LLM judge.
 
-    python bench/decisions.py [speed] [command] [price] [cascade] [--outputs 1000] [--in-flight 8] [--rounds 200]
+    python bench/decisions.py [part ...] [--outputs 1000] [--in-flight 8] [--rounds 200]
 
+Parts, all by default:
 speed: wall time of a session over the ideal (outputs x latency / in flight) for 5 criteria an output at 400 ms a
-request, requests, and CPU per verdict. command: the same by `gradebook evaluate`. price: calculated for 8 criteria on
-outputs of 1,200 tokens, over that of an LLM judge with a perfect prefix cache. cascade: simulated judges; how often the
-mean corrected by an audit covers the second judge's mean, and the loss of the chosen rule holds on 200,000 fresh
-verdicts. Default: all. The service is
-tests/support/loopback_decisions.py in a process of its own.
+request, requests, and CPU per verdict.
+command: the same by `gradebook evaluate`.
+rewards: 64 completions x 8 criteria by `gradebook serve-rewards`, over the service's own time (64 x latency / in
+flight).
+price: calculated for 8 criteria on outputs of 1,200 tokens, over that of an LLM judge with a perfect prefix cache.
+cascade: simulated judges; how often the mean corrected by an audit covers the second judge's mean, and the loss of the
+chosen rule holds on 200,000 fresh verdicts.
+The service is tests/support/loopback_decisions.py in a process of its own.
 """
 
 import argparse
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -41,6 +46,7 @@ from gradebook.tasks.judging.settings.judge import JudgeSettings
 SERVICE = Path(__file__).parents[1] / "tests" / "support" / "loopback_decisions.py"
 CRITERIA = [make_criterion(aspect) for aspect in ASPECTS]
 LATENCY_S, ASKED = 0.4, 5  # a request; criteria an output
+COMPLETIONS, REWARD_BATCHES = 64, 4
 DIGESTS = [question_digest(each) for each in CRITERIA[:ASKED]]
 SENTENCE = "The seasonal source often reduces the public network because the careful farmer measures the harbour. "
 CASE_TOKENS, QUESTION_TOKENS, REPLY_TOKENS = 1_200, 150, 120
@@ -122,6 +128,51 @@ def measure_command(output_count: int, in_flight: int) -> None:
             raise SystemExit(ended.stderr)
         told = stats(address)
     show("command", output_count, in_flight, wall_s, cpu_s, output_count * ASKED, told)
+
+
+def measure_rewards(in_flight: int) -> None:
+    """Time of batches of completions by the server of rewards, the first one with its connections."""
+    with served() as address, tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        rubric = {"id": "bench", "version": "1.0.0", "criteria": [dumped(each) for each in CRITERIA]}
+        (folder / "rubric.yaml").write_text(json.dumps(rubric), encoding="utf-8")
+        judge = {"model": "m", "form": "systemone", "base_url": f"{address}/v1", "max_in_flight": in_flight}
+        (folder / "judge.yaml").write_text(json.dumps(judge), encoding="utf-8")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        command = ("serve-rewards", "rubric.yaml", "--judge", "judge.yaml", "--port", str(port))
+        with subprocess.Popen([sys.executable, "-m", "gradebook", *command], cwd=folder) as server:
+            try:
+                await_server(f"http://127.0.0.1:{port}/health")
+                for batch in range(REWARD_BATCHES):
+                    numbers = range(batch * COMPLETIONS, (batch + 1) * COMPLETIONS)
+                    rows = [{**written(case(number)), "reference": "Any."} for number in numbers]
+                    before = stats(address)["requests"]
+                    began = time.perf_counter()
+                    scores = post(f"http://127.0.0.1:{port}/score", {"outputs": rows})["scores"]
+                    wall_s = time.perf_counter() - began
+                    ratio = wall_s / (COMPLETIONS * LATENCY_S / in_flight)
+                    scored = sum(score["reward"] is not None for score in scores)
+                    requests = stats(address)["requests"] - before
+                    say(f"rewards, batch {batch + 1}: {scored} in {wall_s:.2f} s, {ratio:.3f} x; {requests} requests")
+            finally:
+                server.terminate()
+
+
+def await_server(address: str) -> None:
+    for _ in range(600):
+        with contextlib.suppress(OSError), urllib.request.urlopen(address, timeout=5):
+            return
+        time.sleep(0.1)
+    raise SystemExit(f"no server at {address}")
+
+
+def post(address: str, body: dict[str, Any]) -> dict[str, Any]:
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(address, json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return dict(json.loads(answer.read()))
 
 
 def written(shown: Case) -> dict[str, Any]:
@@ -215,13 +266,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=200, help="of simulations; five times as many of means")
     parser.add_argument("--in-flight", type=int, default=8)
     given = parser.parse_args()
-    parts = given.parts or ["speed", "command", "price", "cascade"]
+    parts = given.parts or ["speed", "command", "rewards", "price", "cascade"]
     if "cascade" in parts:
         measure_cascade(given.rounds)
     if "speed" in parts:
         measure_session(given.outputs, given.in_flight)
     if "command" in parts:
         measure_command(given.outputs, given.in_flight)
+    if "rewards" in parts:
+        measure_rewards(given.in_flight)
     if "price" in parts:
         measure_price()
 

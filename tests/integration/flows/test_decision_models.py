@@ -173,6 +173,18 @@ def test_a_server_without_a_decision_model_is_named_at_once(evaluate, server, wo
     assert server.request_count <= OUTPUTS
 
 
+def test_option_texts_with_quotes_line_breaks_and_look_alikes_keep_their_levels(evaluate, gradebook, server, form):
+    texts = ['He said "no"', "two\nlines", "two\nlines ", "B", "\u0412"]  # the last one is Cyrillic
+    levels = [{"id": f"l{n}", "score": min(n, 3) / 3, "description": text} for n, text in enumerate(texts)]
+    tone = {"id": "tone", "description": "Is it kind?", "levels": levels, "method": {"type": "judge"}}
+    Path("rubric.yaml").write_text(json.dumps({"id": "odd", "version": "1.0.0", "criteria": [tone]}), encoding="utf-8")
+    write_lines(Path("outputs.jsonl"), [{"case_id": "c", "model": "m", "prompt": "Why?", "output": "So."}])
+    server.decide = lambda _, asked, __: [0.6 if text == "\u0412" else 0.1 for text in asked.options.values()]
+    finished = evaluate("outputs.jsonl", "--rubric", "rubric.yaml", "--judge", named(server, form))
+    assert finished.code == 0, finished.err
+    assert [row["level_id"] for row in verdicts(gradebook)] == ["l4"]
+
+
 @pytest.mark.slow
 def test_three_hundred_criteria_ride_in_as_few_requests_as_may_be(evaluate, gradebook, server, tmp_path):
     write_lines(tmp_path / "outputs.jsonl", [{"case_id": "c", "model": "m", "prompt": "Why?", "output": "So."}])
