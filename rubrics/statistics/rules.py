@@ -139,6 +139,24 @@ def used_figures(rule: Rule, figures: Figures, scope_id: str | None = None) -> t
     return tuple(dict.fromkeys(_used(rule, figures, scope_id)))
 
 
+def deciding_figures(rule: Rule, figures: Figures, scope_id: str | None = None) -> Iterator[tuple[str, str, str]]:
+    """Yield scope, id and figure of each name behind the outcome: of several rules, of those that decide."""
+    match rule:
+        case Comparison(name):
+            yield name.scope, (scope_id or "") if name.scope_id is None else name.scope_id, name.figure
+        case Negation(inner):
+            yield from deciding_figures(inner, figures, scope_id)
+        case Junction(rules):
+            outcome = holds(rule, figures, scope_id)
+            for inner in rules:
+                if holds(inner, figures, scope_id) is outcome:
+                    yield from deciding_figures(inner, figures, scope_id)
+        case AnyOf(scope, inner):
+            ids = figures.ids(scope)
+            for member_id in [member_id for member_id in ids if holds(inner, figures, member_id)] or ids:
+                yield from deciding_figures(inner, figures, member_id)
+
+
 def names_in(rule: Rule) -> Iterator[Name]:
     """Yield every name of a rule, in order."""
     match rule:

@@ -40,7 +40,7 @@ from gradebook.tasks.comparing.figures import (
     adjust_rows,
     difference_bounds,
 )
-from gradebook.tasks.comparing.gate import GateFinding, GateRule, evaluate_gate
+from gradebook.tasks.comparing.gate import GateFinding, GateRule, PairRows, evaluate_gate
 from gradebook.tasks.comparing.second_opinion import SecondOpinion, give_second_opinion
 from gradebook.tasks.comparing.sides import (
     Groups,
@@ -350,7 +350,7 @@ def compare_sides(
     models = _with_adjusted_p([comparer.compare(pair, len(groups)) for pair in groups])
     left_out = tuple(dict.fromkeys(comparer.left_out))
     compared_ids = {*comparer.same_ids} | {row.scope_id for pair in models for row in pair.criteria if row.is_compared}
-    names_and_rows = [(pair.name, pair.rows) for pair in models]
+    pair_rows = [PairRows(pair.name, pair.model_b, pair.rows) for pair in models]
     cases = changed_cases(connection, a.run["run_id"], b.run["run_id"])
     described = describe_difference(a, b, len(compared_ids), cases)
     if options.shares_at and not comparer.is_one_version:
@@ -361,7 +361,7 @@ def compare_sides(
         banner=" ".join(filter(None, (described, BANNER if options.is_unpaired else None))) or None,
         models=models,
         not_compared=(*comparer.other_criteria, *alone, *left_out),
-        gate=_gate_finding(options, names_and_rows, alone, no_overall_words(a, b)),
+        gate=_gate_finding(options, pair_rows, alone, no_overall_words(a, b)),
         cases=cases,
         judges=judge_difference(a, b),
     )
@@ -369,7 +369,7 @@ def compare_sides(
 
 def _gate_finding(
     options: ComparisonOptions,
-    models: Sequence[tuple[str, Sequence[ComparedRow]]],
+    models: Sequence[PairRows],
     alone: Sequence[str],
     no_overall: str | None,
 ) -> GateFinding | None:

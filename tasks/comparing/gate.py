@@ -18,6 +18,7 @@ from gradebook.rubrics.statistics.rules import (
     AUTO,
     CATEGORY,
     CRITERION,
+    EQUIVALENT,
     MARGINS,
     NOT_WORSE,
     OVERALL,
@@ -25,6 +26,7 @@ from gradebook.rubrics.statistics.rules import (
     Negation,
     Rule,
     RuleError,
+    deciding_figures,
     holds,
     names_in,
     parse_rule,
@@ -41,10 +43,15 @@ from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 MOST_FIGURES_NAMED = 12
 MOST_REASONS_NAMED = 3
 _MARGIN = re.compile(rf"(?:{'|'.join(MARGINS)})\s*\([^()]*\)")
-_NOT_WORSE = re.compile(rf"{NOT_WORSE}\s*\(([^()]*)\)")
+_NOT_WORSE, _EQUIVALENT = (re.compile(rf"{word}\s*\(([^()]*)\)") for word in (NOT_WORSE, EQUIVALENT))
 COUNTS = tuple(field.name for field in fields(PairCounts))
 # The overall score is a single test, so its p needs no adjustment.
 _OF_MANY = ("p_adjusted", "p_holm")
+# Figures that say how far B is from A: a rule on one of them may name a row that got worse as its reason.
+_DIFFERENCES = {
+    *("mean_diff", "diff_low", "diff_high", "boot_low", "boot_high", "effect_size"),
+    *("p", "p_wilcoxon", "p_adjusted", "p_holm", "p_family"),
+}
 _CERTAIN = {"n", "case_count", *COUNTS}  # known for any values of the missing scores
 FIGURES: dict[str, Collection[str]] = {
     OVERALL: (
@@ -85,6 +92,12 @@ class GateRule:
     def margin(self) -> float | None:
         """M, if all that is required is not_worse_by(M)."""
         match = _NOT_WORSE.fullmatch(self.required)
+        return None if match is None else float(match[1])
+
+    @property
+    def equivalence(self) -> float | None:
+        """M, if all that is required is equivalent_within(M)."""
+        match = _EQUIVALENT.fullmatch(self.required)
         return None if match is None else float(match[1])
 
     def parse(self) -> Rule:
@@ -238,15 +251,23 @@ def _open_figure(row: ComparedRow, ends: OpenFigures, figure: str) -> float | In
     return None
 
 
+class PairRows(NamedTuple):
+    """Rows of one pair of models. name: of the pair; model_b: of B; rows: none if nothing of the pair is compared."""
+
+    name: str
+    model_b: str
+    rows: Sequence[ComparedRow]
+
+
 def evaluate_gate(
     gate: GateRule,
-    models: Sequence[tuple[str, Sequence[ComparedRow]]],
+    models: Sequence[PairRows],
     alone: Sequence[str] = (),
     *,
     needs_all: bool = False,
     no_overall: str | None = None,
 ) -> GateFinding:
-    """Evaluate a gate on every pair of models. models: name and rows of each pair.
+    """Evaluate a gate on every pair of models.
 
     alone: descriptions of models without a partner; needs_all: they decide too, and leave the gate undecided.
     no_overall: why overall scores are not compared. The gate fails if what is required does not hold for a pair, or if
@@ -256,7 +277,7 @@ def evaluate_gate(
     rule = gate.parse()
     reasons = [f"{description}: nothing to check the rule against" for description in alone] if needs_all else []
     all_grounds, is_known_to_fail, refused = [], False, list[Refusal]()
-    for name, rows in models:
+    for name, model_b, rows in models:
         figures, prefix = RowFigures(rows), "" if len(models) == 1 and not alone else f"{name}: "
         match holds(rule, figures):
             case None:
@@ -266,7 +287,7 @@ def evaluate_gate(
                 if no_overall is not None and any(figure_name.scope == OVERALL for figure_name in names_in(rule)):
                     why = no_overall
                 reasons.append(f"{prefix}{why}")
-                refused += [Refusal(row.model_b, Ship.UNDECIDED, _unchecked_words(why)) for row in rows[:1]]
+                refused.append(Refusal(model_b, Ship.UNDECIDED, _unchecked_words(why)))
             case is_failed:
                 grounds = _join_first([*map(figure_words, used_figures(rule, figures))])
                 if rows and all(row.is_unchanged for row in rows):
@@ -299,9 +320,12 @@ def _refusals(gate: GateRule, rule: Rule, rows: Sequence[ComparedRow], figures: 
             clause = f"{by} worse than the baseline beyond chance, could be {could} {allowed}"
             yield Refusal(overall.model_b, Ship.MAY_NOT, clause)
         return
-    names = {(name.scope, name.scope_id) for name in names_in(rule)}
-    named_rows = [row for row in rows if {(row.scope, row.scope_id), (row.scope, None)} & names]
-    worse = [row for row in worst_first(named_rows) if row.is_regression]
+    if gate.equivalence is not None and overall is not None and overall.figures.diff_low is not None:
+        yield _equivalence_refusal(gate.equivalence, overall)
+        return
+    deciding = deciding_figures(rule, RowFigures(rows))
+    rows_in_rule = {(scope, scope_id) for scope, scope_id, figure in deciding if figure in _DIFFERENCES}
+    worse = [row for row in worst_first(rows) if row.is_regression and (row.scope, row.scope_id) in rows_in_rule]
     if worse:
         falls = [f"{score_words(abs(row.figures.mean_diff or 0.0))} on {row.name}" for row in worse]
         clause = first_of(falls, MOST_REASONS_NAMED).replace(" on overall", " overall")
@@ -309,6 +333,21 @@ def _refusals(gate: GateRule, rule: Rule, rows: Sequence[ComparedRow], figures: 
     elif rows:
         clause = f"{gate.required} against the baseline is not met ({figures})"
         yield Refusal(rows[0].model_b, Ship.MAY_NOT, clause)
+
+
+def _equivalence_refusal(margin: float, overall: ComparedRow) -> Refusal:
+    """Refusal of a model that is not shown to be within the margin: undecided unless it is worse, or beyond it."""
+    figures = overall.figures
+    low, high = figures.diff_low or 0.0, figures.diff_high or 0.0
+    distance, allowed = score_words(max(-low, high)), f"(allowed: {margin:g})"
+    if overall.outcome is not Chance.BELOW and low < margin and high > -margin:
+        cases = counted(figures.case_count, "case")
+        clause = f"could be {distance} from the baseline {allowed}: {cases} can't tell"
+        return Refusal(overall.model_b, Ship.UNDECIDED, clause)
+    direction = "worse" if (figures.mean_diff or 0.0) < 0 else "better"
+    by = score_words(abs(figures.mean_diff or 0.0))
+    clause = f"{by} {direction} than the baseline beyond chance, could be {distance} from it {allowed}"
+    return Refusal(overall.model_b, Ship.MAY_NOT, clause)
 
 
 def _unchecked_words(why: str) -> str:

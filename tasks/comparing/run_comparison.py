@@ -34,7 +34,7 @@ from gradebook.tasks.comparing.compare import (
     ratings_and_wins,
 )
 from gradebook.tasks.comparing.figures import ComparedRow
-from gradebook.tasks.comparing.gate import COUNTS, GateFinding, GateRule, evaluate_gate, gate_rule
+from gradebook.tasks.comparing.gate import COUNTS, GateFinding, GateRule, PairRows, evaluate_gate, gate_rule
 from gradebook.tasks.comparing.sides import (
     ACROSS_JUDGES,
     RunPair,
@@ -299,8 +299,8 @@ def read_run_comparison(
     elif judges is not None and not across_judges:
         gate = GateFinding(rule, is_failed=True, reasons=(f"{judges}; see {ACROSS_JUDGES}",), is_undecided=True)
     else:
-        names_and_rows = [(pair.name, pair.rows) for pair in models]
-        gate = evaluate_gate(rule, names_and_rows, alone, needs_all=needs_all_models, no_overall=no_overall_words(a, b))
+        pair_rows = [PairRows(pair.name, of_b, pair.rows) for pair, (_, of_b) in zip(models, names, strict=True)]
+        gate = evaluate_gate(rule, pair_rows, alone, needs_all=needs_all_models, no_overall=no_overall_words(a, b))
     cases = changed_cases(connection, baseline_run_id, run_id)
     return RunComparison(
         run_id,

@@ -21,7 +21,7 @@ from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.system.shell import shell_line
 
 MOST_NAMED = 3
-MOST_REASONS = 2  # of a model
+MOST_REASONS = 3  # of a model
 MOST_PAIRS = 3
 
 
@@ -67,8 +67,12 @@ class ModelVerdict:
     def reason(self) -> str:
         """The reasons as one clause, the first ones in full."""
         more = len(self.reasons) - MOST_REASONS
-        clause = " and ".join(self.reasons[:MOST_REASONS])
-        clause += f", and {counted(more, 'other reason')}" if more > 0 else ""
+        clauses = [
+            *self.reasons[:MOST_REASONS],
+            *([f"{counted(more, 'other reason')} (see the report)"] if more > 0 else []),
+        ]
+        comma = "," if len(clauses) > 2 else ""
+        clause = f"{comma} and ".join(filter(None, [", ".join(clauses[:-1]), *clauses[-1:]]))
         if self.more_count is not None:
             clause += f"; about {counted(self.more_count, 'more case')} like these would decide"
         return clause

@@ -33,6 +33,7 @@ from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
 
 MOST_GATES = 3
+NONE_MAY = " (none may)"  # what a gate without a failure rate of its own allows
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ def check_requirements(
 def _unmet_by_model(row: Row, rubric: Row, gates: Sequence[Row]) -> Iterator[Unmet]:
     if row["gate_failure_count"]:
         failed = _failed(row["gate_failure_count"], row["output_count"])
-        yield Unmet(model_name(row), f"{failed} a gate", f"{failed} {_gate_words(gates)}")
+        yield Unmet(model_name(row), f"{failed} a gate", f"{failed} {_gate_words(gates)}{NONE_MAY}")
     if row["own_gap_count"]:
         outputs = f"{row['own_gap_count']:,} of {counted(row['output_count'], 'output')}"
         fault = f"gates of per-case criteria are not scored for {outputs}"
@@ -160,8 +161,8 @@ def _unmet_by_criterion(row: Row, rubric: Row) -> Iterator[Unmet]:
     elif row["max_failure_rate"] is not None and row["n"]:
         if row["failure_count"] / row["n"] > row["max_failure_rate"] + TOLERANCE:
             failed = _failed_words(row["failure_count"], row["output_count"], row["criterion_id"])
-            fault = f"{failed}, expected at most {rate_words(row['max_failure_rate'])}"
-            yield Unmet(model_name(row), fault, fault)
+            most = rate_words(row["max_failure_rate"])
+            yield Unmet(model_name(row), f"{failed}, expected at most {most}", f"{failed} (at most {most} may)")
     elif row["is_optional"] and not row["n"]:
         return
     elif not row["is_gate"] and rubric["require_thresholds"] and row["threshold"] is not None:
@@ -317,12 +318,12 @@ def _check_own_gates(rubric: Row, row: Row) -> Checked:
 def _rate_clause(decision: Decision, limit: float, also: str = "", *, has_failed: bool) -> str:
     """Clause on the interval of a failure rate and its limit. also: words on the interval.
 
-    has_failed: one failure refutes, and there is one, so that the interval says nothing more.
+    has_failed: one failure refutes, and there is one, so that only the limit is named.
     """
     ends = decision.interval
     match decision.outcome:
         case Ship.MAY_NOT if has_failed:
-            return ""
+            return NONE_MAY
         case Ship.MAY:
             return f" (at most {rate_words(ends.high)}{also}, limit {rate_words(limit)})"
         case Ship.MAY_NOT:

@@ -23,6 +23,7 @@ from gradebook.tasks.comparing.stopping import stopped_by_suite, stopped_words
 from gradebook.tasks.comparing.verdict import (
     MOST_NAMED,
     MOST_PAIRS,
+    MOST_REASONS,
     Fact,
     ModelVerdict,
     NextStep,
@@ -35,7 +36,9 @@ from gradebook.tasks.published.requirements import NO_REQUIREMENTS, Requirements
 
 LONGEST_QUESTION = 90
 NO_BASELINE = "There is no run to compare with."
-UNCHANGED, LEFT_OPEN = "unchanged", "left open"  # outcomes of a comparison besides those of `Chance`
+# Outcomes of a comparison besides those of `Chance`; the second one where the rubrics differ.
+UNCHANGED, SAME_CRITERIA, LEFT_OPEN = "unchanged", "same criteria", "left open"
+ALONE = "nothing is required of it but the rule against the baseline, and only this run has it"
 _MARGIN = re.compile(rf"{NOT_WORSE}\(\s*([0-9.]+)\s*\)")
 
 
@@ -70,6 +73,11 @@ class Grounds:
         return list(dict.fromkeys(row["criterion_id"] for row in rows if row.get("n") == 0))
 
     @property
+    def lone_models(self) -> list[str]:
+        """Models that the baseline lacks, and that decide nothing."""
+        return [] if self.comparison is None else _lone_models(self.comparison, "B")
+
+    @property
     def is_against_baseline(self) -> bool:
         """Whether another run is compared; a report without a baseline compares two models of the run itself."""
         return self.comparison is not None and self.comparison.baseline_run_id != self.run["run_id"]
@@ -83,6 +91,7 @@ def run_verdict(grounds: Grounds) -> RunVerdict:
     sentence = f"{'; '.join([*shipping, *change, *doubt])}."
     judge = [*_judge_facts(grounds)]
     facts = (
+        *_reason_facts(models),
         *_threshold_facts(grounds),
         *_gap_facts(grounds),
         *_penalty_facts(grounds),
@@ -114,6 +123,7 @@ def _headline(grounds: Grounds, models: Sequence[ModelVerdict]) -> str:
     be = "is" if len(by_outcome.get(Ship.UNDECIDED, ())) == 1 else "are"
     verbs = {Ship.MAY: "may ship", Ship.UNDECIDED: f"{be} undecided", Ship.MAY_NOT: "may not ship"}
     clauses = [f"{_join_first(by_outcome[outcome])} {verb}" for outcome, verb in verbs.items() if outcome in by_outcome]
+    clauses += [f"nothing decides on {_join_first(names)}"] if (names := by_outcome.get(Ship.NO_GATE)) else []
     return f"{'; '.join(clauses)}."
 
 
@@ -167,13 +177,15 @@ def model_verdicts(grounds: Grounds) -> Iterator[ModelVerdict]:
         outcomes = [requirement.outcome for requirement in checked]
         if not grounds.requirements.is_by_interval:
             outcomes = [Ship.MAY_NOT] * len(faults)
-        outcome = whole_outcome([*outcomes, *of_rule, Ship.MAY]) if grounds.has_requirement else Ship.NO_GATE
+        is_decided = grounds.has_rubric_requirement or (grounds.has_requirement and name not in grounds.lone_models)
+        outcome = whole_outcome([*outcomes, *of_rule, *([Ship.MAY] if is_decided else [])])
         reasons = [requirement.reason for requirement in checked if requirement.outcome is outcome]
         if not grounds.requirements.is_by_interval and outcome is Ship.MAY_NOT:
             reasons = [fault.brief for fault in faults]
         # Failed gates first: they say more than a mean.
         reasons.sort(key=lambda reason: "gate" not in reason)
         rules = [clause for of, clause in by_rule if of is outcome]
+        rules += [ALONE] if outcome is Ship.NO_GATE and grounds.has_requirement else []
         more = [requirement.more_count for requirement in checked if requirement.outcome is Ship.UNDECIDED]
         is_open = outcome is Ship.UNDECIDED and None not in more and more and not rules
         yield ModelVerdict(
@@ -241,6 +253,8 @@ def _shipping_clause(grounds: Grounds, models: Sequence[ModelVerdict]) -> str:
             clauses[0] += f": {_met_words(grounds)}"
     if undecided := by_outcome.get(Ship.UNDECIDED):
         clauses.append(_undecided_clause(grounds, undecided, is_first=not may))
+    if lone := by_outcome.get(Ship.NO_GATE):
+        clauses.append(f"nothing decides on {_join_first([verdict.model for verdict in lone])}: {ALONE}")
     if bad := by_outcome.get(Ship.MAY_NOT):
         clauses.append(_refused_clause(grounds, bad, is_alone=len(bad) == len(models)))
     sentence = "; ".join(clauses)
@@ -346,6 +360,7 @@ def _change_clauses(grounds: Grounds) -> Iterator[str]:
     beyond = "beyond chance on new cases" if stopped_by_suite(grounds.run) else "beyond chance"
     sentences: dict[Chance | str, str] = {
         UNCHANGED: f"every output and verdict is that of {baseline}",
+        SAME_CRITERIA: f"each criterion of both versions has the outputs and verdicts of {baseline}",
         LEFT_OPEN: f"missing scores leave open whether it differs from {baseline}",
         Chance.BELOW: f"worse than {baseline} {beyond}",
         Chance.ABOVE: f"better than {baseline} {beyond}",
@@ -355,22 +370,26 @@ def _change_clauses(grounds: Grounds) -> Iterator[str]:
     for outcome, text in sentences.items():
         if outcome in by_outcome:
             yield text if len(by_outcome) == 1 else f"{_join_first(by_outcome[outcome])}: {text}"
-    for side, where in (("A", f"{baseline} alone"), ("B", "this run alone")):
-        end = f": only in run {side}"
-        if names := [
-            description.removesuffix(end) for description in grounds.comparison.alone if description.endswith(end)
-        ]:
-            yield f"not compared, as in {where}: {_join_first(names)}"
+    for side, run in (("A", baseline), ("B", "this run")):
+        if names := _lone_models(grounds.comparison, side):
+            be, them = ("is", "it") if len(names) == 1 else ("are", "them")
+            yield f"{_join_first(names)} {be} not compared: only {run} has {them}"
     if grounds.comparison.cases is not None:
         yield f"asked in another way: {grounds.comparison.cases}"
     if (stopped := stopped_words(grounds.run)) is not None:
         yield stopped
 
 
+def _lone_models(comparison: RunComparison, side: str) -> list[str]:
+    """Models that only run A or only run B has. side: A or B."""
+    end = f": only in run {side}"
+    return [description.removesuffix(end) for description in comparison.alone if description.endswith(end)]
+
+
 def _outcome_of(pair: ComparedModels) -> Chance | str:
     overall = next((row for row in pair.rows if row.scope == OVERALL), None)
     if pair.rows and all(row.is_unchanged for row in pair.rows):
-        return UNCHANGED
+        return UNCHANGED if overall is not None else SAME_CRITERIA
     if overall is None:
         return Chance.UNKNOWN
     return LEFT_OPEN if overall.outcome is Chance.UNKNOWN and overall.is_left_open else overall.outcome
@@ -383,6 +402,15 @@ def _doubt_clauses(standings: Sequence[JudgeStanding]) -> Iterator[str]:
         names = _join_first([standing.criterion_id for standing in doubted])
         rated = min(standing.pair_count for standing in doubted)
         yield f"but the judge is no better than chance on {names}, as far as {counted(rated, 'rating')} show"
+
+
+def _reason_facts(models: Sequence[ModelVerdict]) -> Iterator[Fact]:
+    """All reasons of models that have more than a line names."""
+    for verdict in models:
+        if len(verdict.reasons) > MOST_REASONS and verdict.outcome is not Ship.MAY:
+            sentence = f"{verdict.model} {'is ' if verdict.outcome is Ship.UNDECIDED else ''}{verdict.outcome.value}"
+            figures = {"model": verdict.model, "reasons": list(verdict.reasons)}
+            yield Fact("reasons", f"{sentence}: {'; '.join(verdict.reasons)}.", figures)
 
 
 def _threshold_facts(grounds: Grounds) -> Iterator[Fact]:

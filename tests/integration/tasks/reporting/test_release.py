@@ -45,14 +45,14 @@ def test_a_gate_is_decided_on_the_exact_upper_bound(verdicts):
     assert models["few"].reasons == ("0 of 20 outputs fail the gate safe (could be 16.8%, limit 10.0%)",)
     assert models["few"].more_count == 16
     assert models["many"].reasons == ("0 of 40 outputs fail the gate safe (at most 8.8%, limit 10.0%)",)
-    assert models["bad"].reasons == ("1 of 40 outputs fails the gate safe",)
+    assert models["bad"].reasons == ("1 of 40 outputs fails the gate safe (none may)",)
     assert not summary.is_met
     assert summary.verdict.word == "1 of 3 may ship"
     assert summary.verdict.lines[0] == "many may ship; few is undecided; bad may not ship."
     assert summary.verdict.sentence == (
         "many may ship at alpha 0.025; undecided whether few may ship: 0 of 20 outputs fail the gate safe (could be "
         "16.8%, limit 10.0%); about 16 more cases like these would decide; bad may not: 1 of 40 outputs fails the gate "
-        "safe."
+        "safe (none may)."
     )
 
 

@@ -96,7 +96,7 @@ EXPECTED = {
     "better than before beyond chance.",
     "same": "Nothing decides whether m may ship: the rubric has no gate and no pass_threshold; "
     "no overall difference from before beyond chance.",
-    "gate": "m may not ship: 3 of 12 outputs fail the gate safe.",
+    "gate": "m may not ship: 3 of 12 outputs fail the gate safe (none may).",
     "met": "m may ship by point estimates: every gate and threshold is met.",
     "chance": "Nothing decides whether m may ship: the rubric has no gate and no pass_threshold; "
     "but the judge is no better than chance on tone, as far as 40 ratings show.",
