@@ -94,9 +94,7 @@ def compare(  # noqa: PLR0913 - each is an option
 
     Exit: 0 done, 1 the gate failed or is undecidable, 2 bad input.
     """
-    _refuse_bad(resamples, share_at or (), models, is_unpaired=unpaired)
-    if unpaired and second_opinion:
-        raise InputError("--unpaired", "--second-opinion, which compares pairs", "one of them")
+    _refuse_bad(resamples, share_at or (), models, is_unpaired=unpaired, has_second=second_opinion)
     rule, shares = gate_rule(fail_if, require), tuple(share_at or ())
     settings = ComparisonOptions(
         (model_a, model_b),
@@ -123,7 +121,7 @@ def compare(  # noqa: PLR0913 - each is an option
         raise typer.Exit(NOT_MET)
 
 
-def _refuse_bad(resamples: int, shares: Sequence[float], models: str, *, is_unpaired: bool) -> None:
+def _refuse_bad(resamples: int, shares: Sequence[float], models: str, *, is_unpaired: bool, has_second: bool) -> None:
     if not 0 <= resamples <= MOST_RESAMPLES:
         raise InputError("--resamples", f"{resamples:,}", f"0 to {MOST_RESAMPLES:,}")
     for score in shares:
@@ -131,6 +129,8 @@ def _refuse_bad(resamples: int, shares: Sequence[float], models: str, *, is_unpa
             raise InputError("--share-at", f"{score:g}", "a finite number")
     if is_unpaired and shares:
         raise InputError("--unpaired", "--share-at, which compares pairs", "one of them")
+    if is_unpaired and has_second:
+        raise InputError("--unpaired", "--second-opinion, which compares pairs", "one of them")
     OPTIONS["models"].refuse(models)
 
 
