@@ -1,5 +1,6 @@
--- last_means: one row per criterion_id and model of the last published run of a rubric version: its mean (0..1, null
--- where no output has a score), with the run; a model's checkpoints are models of their own.
+-- last_means: one row per criterion_id and model of the last published run of the version $rubric_version of the
+-- rubric $rubric_id: its mean (0..1, null where no output has a score), with the run; a model's checkpoints are models
+-- of their own.
 with last as (
     select run_id
     from runs
