@@ -1,6 +1,6 @@
 -- past_differences: one row per model and case, or cluster of cases, of the last comparison of a suite's or rubric's
--- run: the mean difference (B - A) of its overall scores, 0..1 each, with the ids of both runs. $suite: name of the
--- suite, or null; $rubric_id: the rubric, or null.
+-- run: the mean difference (B - A) of its overall scores, 0..1 each, for each pair of models that was compared, with the
+-- ids of both runs. $suite: name of the suite, or null; $rubric_id: the rubric, or null.
 with compared as (
     select runs.run_id, comparisons.baseline_run_id
     from run_comparisons as comparisons
@@ -15,21 +15,40 @@ with compared as (
     limit 1
 ),
 
+pairs as (
+    select distinct
+        comparisons.run_id,
+        comparisons.baseline_run_id,
+        comparisons.model,
+        comparisons.checkpoint,
+        comparisons.baseline_model,
+        comparisons.baseline_checkpoint,
+    from compared
+    inner join run_comparisons as comparisons
+        on compared.run_id = comparisons.run_id and compared.baseline_run_id = comparisons.baseline_run_id
+    where comparisons.scope = 'overall'
+),
+
 final as (
     select
-        compared.run_id,
-        compared.baseline_run_id,
+        pairs.run_id,
+        pairs.baseline_run_id,
         avg(of_b.score - of_a.score) as difference,
-    from compared
-    inner join output_scores as of_b on compared.run_id = of_b.run_id
+    from pairs
+    inner join output_scores as of_b
+        on pairs.run_id = of_b.run_id
+        and pairs.model = of_b.model
+        and pairs.checkpoint is not distinct from of_b.checkpoint
     inner join output_scores as of_a
-        on compared.baseline_run_id = of_a.run_id
+        on pairs.baseline_run_id = of_a.run_id
+        and pairs.baseline_model = of_a.model
+        and pairs.baseline_checkpoint is not distinct from of_a.checkpoint
         and of_b.case_id = of_a.case_id
-        and of_b.model = of_a.model
         and of_b.sample_index is not distinct from of_a.sample_index
     where of_b.score is not null and of_a.score is not null
-    group by compared.run_id, compared.baseline_run_id, of_b.model, coalesce(of_b.cluster, of_b.case_id)
-    order by of_b.model, coalesce(of_b.cluster, of_b.case_id)
+    group by
+        pairs.run_id, pairs.baseline_run_id, of_b.model, of_b.checkpoint, coalesce(of_b.cluster, of_b.case_id)
+    order by of_b.model, of_b.checkpoint, coalesce(of_b.cluster, of_b.case_id)
 )
 
 select * from final

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gradebook.tasks.comparing.baseline import pin_reference
+from gradebook.tasks.comparing.expected_power import expect_margin
 from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.published.summary import RunSummary
@@ -127,3 +128,10 @@ def test_each_night_is_compared_with_the_last_one_that_met_its_gates(nights: Nig
 def test_a_slow_drift_passes_until_the_reference_is_too_far(nights: Nights):
     words = [nights.found[f"drift-{night}"].verdict.word for night in range(1, 7)]
     assert (words[0], words[-1]) == ("may ship", "may not ship")
+
+
+def test_past_differences_are_those_of_the_compared_models_whatever_their_names(tmp_path: Path):
+    nights = Nights(tmp_path)
+    nights.run("a", rows(70, model="old"), suite="s", baseline=None, require=None)
+    nights.run("b", rows(60, model="new"), suite="s", baseline="a")
+    assert expect_margin(nights.lake, "s").source == "by the differences between a and b"
