@@ -1,6 +1,6 @@
 -- past_differences: one row per model and case, or cluster of cases, of the last comparison of a suite's or rubric's
--- run: the mean difference (B - A) of its overall scores, 0..1 each, for each pair of models that was compared, with the
--- ids of both runs. $suite: name of the suite, or null; $rubric_id: the rubric, or null.
+-- run: the mean difference (B - A) of its overall scores, 0..1 each, for each pair of models that was compared, with
+-- the ids of both runs. $suite: name of the suite, or null; $rubric_id: the rubric, or null.
 with compared as (
     select runs.run_id, comparisons.baseline_run_id
     from run_comparisons as comparisons
