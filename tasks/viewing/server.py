@@ -57,7 +57,7 @@ def view_app(lake: Lake, tokens: Tokens, hosts: tuple[str, ...]) -> Guard:
         most_body_bytes=0,
         headers={"Content-Security-Policy": POLICY.format(report_script=digest(script()))},
     )
-    return Guard(Starlette(routes=routes, exception_handlers={HTTPException: _missing}), rules)
+    return Guard(Starlette(routes=routes, exception_handlers={HTTPException: _missing, Exception: _missing}), rules)
 
 
 def _missing(_request: Request, error: Exception) -> Response:
