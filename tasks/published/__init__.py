@@ -6,6 +6,7 @@ requirements  check_requirements: gates and thresholds of the rubric, unmet or d
 status        read_status: running, interrupted and failed runs
 verdict       run_verdict: which model may ship and why, its facts and next steps
 provenance    read_origins: a verdict traced back to its output, prompt, reply and price
+origin_fields origin_fields: an origin as named texts
 run_tables    score_table, criterion_table, comparison_table, noise_table: tables about a run
 stored_run    read_stored_run: a published run laid out as files again
 """
