@@ -1,27 +1,21 @@
 """Rows of a query or an export, written to stdout or a file: as a table, CSV, JSON Lines or Parquet."""
 
-import csv
 import io
 import json
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
 from gradebook.flows.display.terminal import Stdout, plain, show_rows, stderr
 from gradebook.rubrics.model.errors import InputError, QueryError
 from gradebook.rubrics.text.wording import counted
+from gradebook.tasks.lake.query_rows import Writable, refuse_repeated_names, write_csv
 from gradebook.tasks.system.files import replaced_file, write_parquet
 
 MOST_ROWS_SHOWN = 500
-
-
-class Writable(Protocol):
-    """Part of a file that the writers use."""
-
-    def write(self, text: str, /) -> int: ...
 
 
 def write_rows(rows: pa.Table, form: str, out: Path | None) -> None:
@@ -32,7 +26,7 @@ def write_rows(rows: pa.Table, form: str, out: Path | None) -> None:
     if out is not None and not out.name:
         raise InputError("--out", f"{str(out)!r}", "a file name")
     if form in ("json", "parquet"):
-        _refuse_repeated_names(rows)
+        refuse_repeated_names(rows)
     try:
         _write_rows(rows, form, out)
     except (OverflowError, pa.ArrowException) as error:
@@ -58,25 +52,11 @@ def _write_rows(rows: pa.Table, form: str, out: Path | None) -> None:
         _WRITERS["csv" if form == "table" else form](rows, file)
 
 
-def _refuse_repeated_names(rows: pa.Table) -> None:
-    """Raise `QueryError` for repeated columns: JSON keeps only the last one, and few readers accept such Parquet."""
-    twice = sorted({name for name in rows.column_names if rows.column_names.count(name) > 1})
-    if twice:
-        raise QueryError("sql", f"{', '.join(twice)} more than once", "each column once", "rename it with `as`")
-
-
 def _show_table(rows: pa.Table) -> None:
     first_rows = rows.slice(0, MOST_ROWS_SHOWN)
     show_rows(rows.column_names, zip(*(column.to_pylist() for column in first_rows.columns), strict=True), null="null")
     if rows.num_rows > MOST_ROWS_SHOWN:
         stderr.print(f"the first {MOST_ROWS_SHOWN} of {rows.num_rows:,} rows; --format csv writes all")
-
-
-def _write_csv(rows: pa.Table, file: Writable) -> None:
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(rows.column_names)
-    for batch in rows.to_batches():
-        writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
 
 
 def _write_json(rows: pa.Table, file: Writable) -> None:
@@ -98,7 +78,7 @@ def _plain_value(value: object) -> object:
     return str(value)
 
 
-_WRITERS: dict[str, Callable[[pa.Table, Writable], None]] = {"csv": _write_csv, "json": _write_json}
+_WRITERS: dict[str, Callable[[pa.Table, Writable], None]] = {"csv": write_csv, "json": _write_json}
 
 
 BY_CRITERION = ("rewards", "weights")  # columns whose keys differ by row: maps in Parquet

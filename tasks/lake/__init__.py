@@ -10,6 +10,7 @@ versions      find_version, list_versions: which version a text names; the log o
 rows          Row, read_rows, read_run: rows of a query by column name
 sql           read_sql: files of sql/
 user_queries  run_query: a user's query, read only, with the functions and views that it may name
+query_rows    write_csv: rows of a user's query in the forms of a file
 object_store  BucketLocation: data files in object storage
 data_files    stored_files, named_files, digest_file: data files of tables, and their digests
 compaction    compact_lake: small files merged, orphans and old files removed

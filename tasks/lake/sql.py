@@ -109,6 +109,32 @@ def query(name: str, **replacements: str) -> str:
     return text
 
 
+@dataclass(frozen=True, slots=True)
+class WorkedQuestion:
+    """Question about a lake with the statement that answers it. text: may have several lines."""
+
+    text: str
+    statement: str
+
+    @property
+    def line(self) -> str:
+        """The question itself."""
+        return self.text.replace("\n", " ").partition("?")[0] + "?"
+
+
+@cache
+def list_questions() -> tuple[WorkedQuestion, ...]:
+    """Questions of sql/questions.sql: each a comment, and the statement below it."""
+    questions = []
+    for part in read_sql("questions.sql").strip().split("\n\n-- "):
+        comment_lines, statement_lines = [], []
+        for line in part.removeprefix("-- ").split("\n"):
+            is_comment = not statement_lines and (not comment_lines or line.startswith("-- "))
+            (comment_lines if is_comment else statement_lines).append(line.removeprefix("-- "))
+        questions.append(WorkedQuestion("\n".join(comment_lines), "\n".join(statement_lines)))
+    return tuple(questions)
+
+
 def read_sqlite(address: str, select: str) -> list[tuple[Any, ...]]:
     """Rows of a SQLite catalog, read without DuckDB within a millisecond; none if it can't be read now."""
     uri = f"file:{quote(address)}?mode=ro"

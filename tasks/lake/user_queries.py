@@ -76,7 +76,10 @@ def run_bounded_query(lake: Lake, query: str, timeout_s: float) -> pa.Table:
             raise _too_large() from None
         except ChildTimeout:
             raise QueryError(
-                "sql", f"a query that takes longer than {timeout_s:g} s", "a shorter one", "--timeout sets the limit"
+                "sql",
+                f"a query that takes longer than {timeout_s:g} s",
+                "a shorter one",
+                "`gradebook sql --timeout` sets another limit",
             ) from None
         with pa.memory_map(file) as source:
             return pa.ipc.open_stream(source).read_all()

@@ -9,4 +9,5 @@ run       run_page: verdict, models and criteria of one run, and its whole repor
 cases     read_case_grid, read_case_page: a run's cases, filtered, and one of them in full
 compared  comparison_page: two runs beside each other
 rubrics   read_rubric_list, read_rubric_page: a version as a grid of criteria and levels
+sql_page  read_sql_page: rows of a statement, the tables and worked questions
 """

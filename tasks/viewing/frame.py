@@ -19,6 +19,7 @@ NAVIGATION = (
     ("/", "Home"),
     ("/#runs", "Runs"),
     ("/rubrics", "Rubrics"),
+    ("/sql", "SQL"),
 )  # address and name of the pages that are reached from every page
 SCRIPTS: dict[str, Callable[[], str]] = {
     "/static/htmx.js": lambda: page_text("vendor/htmx.min.js"),

@@ -34,7 +34,7 @@ from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.model import Prices
 from gradebook.tasks.judging.settings.providers import list_providers
 from gradebook.tasks.lake.schema import make_tables, make_views
-from gradebook.tasks.lake.sql import declared_tables
+from gradebook.tasks.lake.sql import declared_tables, list_questions
 from gradebook.tasks.operations.suites import Suite, SuitesFile
 from gradebook.tasks.ratings.evaluation_file import RatingRow
 from gradebook.tasks.rubric_store.files import needs_of
@@ -252,6 +252,10 @@ def column_tables() -> str:
     return "\n\n".join(parts)
 
 
+def question_blocks() -> str:
+    return "\n".join(f"{question.text}\n```sql\n{question.statement}\n```" for question in list_questions())
+
+
 def provider_table() -> str:
     rows = [
         (
@@ -287,6 +291,7 @@ GENERATED: dict[str, tuple[str, Callable[[], str]]] = {
     "lint rules": ("docs/rubric-keys.md", rule_table),
     "formats": ("docs/importing.md", format_table),
     "shipped rubrics": ("docs/library.md", library_table),
+    "questions": ("docs/sql.md", question_blocks),
     "columns": ("docs/sql.md", column_tables),
     "providers": ("docs/providers.md", provider_table),
 }
