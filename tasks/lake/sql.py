@@ -127,7 +127,8 @@ def list_questions() -> tuple[WorkedQuestion, ...]:
     """Questions of sql/questions.sql: each a comment, and the statement below it."""
     questions = []
     for part in read_sql("questions.sql").strip().split("\n\n-- "):
-        comment_lines, statement_lines = [], []
+        comment_lines: list[str] = []
+        statement_lines: list[str] = []
         for line in part.removeprefix("-- ").split("\n"):
             is_comment = not statement_lines and (not comment_lines or line.startswith("-- "))
             (comment_lines if is_comment else statement_lines).append(line.removeprefix("-- "))

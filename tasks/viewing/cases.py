@@ -18,6 +18,8 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
+from gradebook.tasks.published.origin_fields import OriginField, origin_fields
+from gradebook.tasks.published.provenance import Origin, read_origins
 from gradebook.tasks.published.summary import RunSummary, read_summary
 from gradebook.tasks.reporting.report_source import read_bare_source
 from gradebook.tasks.reporting.sections.examples import Example, read_outputs
@@ -30,6 +32,8 @@ MOST_MODELS = 12  # columns of the grid
 MOST_TEXT = 200  # characters of a filter
 MOST_OUTPUTS = 20  # of a case, shown in full
 MOST_COMPARED_WORDS = 1_500  # of each of two answers
+MOST_FIELD = 10_000  # characters of a text of an origin
+SHOWN_ABOVE = ("asked", "output")  # texts of an origin that the page has anyway
 GRIDS = ("models", "criteria")
 _MODELS = """
 select model, checkpoint, count(*) as output_count from output_scores where run_id = ? group by model, checkpoint
@@ -77,7 +81,8 @@ def routes(frame: Frame) -> list[Route]:
     def case(request: Request) -> str:
         values, names = request.query_params, request.path_params
         filters = CaseFilters.read(values)
-        page = read_case_page(frame.lake, names["run_id"], names["case_id"], filters, place_of(values.get("at")))
+        summary = frame.at_version(read_published_summary, names["run_id"])
+        page = read_case_page(frame.lake, summary, names["case_id"], filters, place_of(values.get("at")))
         lake_words = frame.lake.words(is_passed_on=True)
         return frame.render("case.html.j2", f"{page.case_id} · gradebook", page=page, lake_words=lake_words)
 
@@ -308,15 +313,14 @@ def _verdict_cells(verdict: Row | None) -> tuple[Cell, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a verdict comes from, as texts."""
+class TracedVerdict:
+    """Where a verdict comes from, as `gradebook why` says it. billed: empty where no judge was asked."""
 
     model: str
     criterion_id: str
-    method: str
     judge: str
     billed: str
-    request_key: str
+    fields: tuple[OriginField, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,26 +336,24 @@ class CasePage:
     outputs: tuple[Example, ...]
     output_count: int
     differing: tuple[tuple[str, str], ...] | None
-    origins: tuple[Origin, ...]
+    origins: tuple[TracedVerdict, ...]
     back: str
     previous: str | None
     following: str | None
 
 
-def read_case_page(lake: Lake, run_id: str, case_id: str, filters: CaseFilters, place: int | None) -> CasePage:
+def read_case_page(lake: Lake, summary: RunSummary, case_id: str, filters: CaseFilters, place: int | None) -> CasePage:
     """Read a case of a run. place: in the grid of these filters, from 0.
 
     Raises `InputError` for a case that the run does not have.
     """
+    run, run_id = summary.run, summary.run_id
     with connect_up_to_date(lake, is_pinned=True) as connection:
-        run = read_published_run(connection, lake, run_id, option="run")
         rows = connection.execute(query("published/outputs_of_case"), {"run_id": run_id, "name": case_id}).fetchall()
         if not rows:
             raise InputError("case", f"no case {case_id[:MOST_TEXT]!r} in run {run_id}", "one of its grid")
         output_ids = [output_id for (output_id,) in rows[:MOST_OUTPUTS]]
-        summary = read_summary(connection, lake, run_id)
         outputs = read_outputs(read_bare_source(connection, lake, summary), output_ids)
-        origins = read_rows(connection, query("published/provenance_of"), run_id=run_id, output_ids=output_ids)
         previous, following = _neighbours(connection, run, filters, place)
     texts = [example.row["output"] or "" for example in outputs]
     return CasePage(
@@ -360,11 +362,20 @@ def read_case_page(lake: Lake, run_id: str, case_id: str, filters: CaseFilters, 
         outputs,
         len(rows),
         differing_words(*texts[:2]) if len(texts) > 1 and texts[0] != texts[1] else None,
-        tuple(map(_origin, origins)),
+        tuple(
+            _traced(origin) for origin in read_origins(lake, run_id, case_id) if origin.row["output_id"] in output_ids
+        ),
         filters.address(run_id),
         previous,
         following,
     )
+
+
+def read_published_summary(lake: Lake, run_id: str) -> RunSummary:
+    """Summary of a run. Raises `InputError` for a run that is not there or not published."""
+    with connect_up_to_date(lake, is_pinned=True) as connection:
+        read_published_run(connection, lake, run_id, option="run")
+        return read_summary(connection, lake, run_id)
 
 
 def _neighbours(
@@ -387,15 +398,24 @@ def _neighbours(
     return address(place - 1), address(place + 1)
 
 
-def _origin(row: Row) -> Origin:
-    return Origin(
+def _traced(origin: Origin) -> TracedVerdict:
+    row = origin.row
+    is_asked = bool(row["request_key"])
+    billed = "used again" if row["is_replayed"] else price_words(row["cost_usd"])
+    fields = tuple(_cut(field) for field in origin_fields(origin) if field.name not in SHOWN_ABOVE)
+    return TracedVerdict(
         model_name(row),
         row["criterion_id"],
-        row["method"],
-        row["judge"] or "" if row["request_key"] else "",
-        "" if not row["request_key"] else "used again" if row["is_replayed"] else price_words(row["cost_usd"]),
-        row["request_key"] or "",
+        row["asked_judge"] or "" if is_asked else "",
+        billed if is_asked else "",
+        fields,
     )
+
+
+def _cut(field: OriginField) -> OriginField:
+    if len(field.text) <= MOST_FIELD:
+        return field
+    return OriginField(field.name, f"{field.text[:MOST_FIELD]}… ({len(field.text):,} characters in total)")
 
 
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")
@@ -408,7 +428,7 @@ def differing_words(first: str, second: str) -> tuple[tuple[str, str], ...]:
     """
     a, b = (_WORD.findall(text[: 20 * MOST_COMPARED_WORDS])[:MOST_COMPARED_WORDS] for text in (first, second))
     pieces: list[tuple[str, str]] = []
-    for kind, a_start, a_end, b_start, b_end in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+    for kind, a_start, a_end, b_start, b_end in SequenceMatcher(None, a, b).get_opcodes():
         if kind == "equal":
             pieces.append(("same", "".join(a[a_start:a_end])))
             continue

@@ -1,0 +1,87 @@
+"""Cases of a run: each filter against the outputs that it lets through, and hostile texts."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.viewing.cases import differing_words
+from tests.support.hostile_run import write_hostile_run
+from tests.support.reported_runs import publish_run
+from tests.support.viewed import start_tags, viewer
+
+CRITERIA = ({"id": "polite"}, {"id": "safe", "gate": True})
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """Run `a`: of 12 cases, good says yes in all, bad in c0 to c3."""
+    folder = tmp_path_factory.mktemp("cases")
+    publish_run(folder, {"good": 12, "bad": 4}, CRITERIA)
+    with viewer(find_lake(f"sqlite:{folder}/lake/catalog.sqlite")) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("values", "count"),
+    [
+        ("", "12 cases"),
+        ("grid=criteria", "24 outputs"),
+        ("grid=criteria&model=bad", "12 outputs"),
+        ("grid=criteria&gate=1", "8 outputs"),  # bad fails the gate in 12 - 4 cases
+        ("gate=1&model=good", "0 cases"),
+        ("text=YES", "12 cases"),
+        ("text=no%2C+7+of+bad", "1 case"),
+        ("missing=1", "0 cases"),
+        ("field=no_such&content=x", "0 cases"),
+        ("page=99999999", "12 cases"),  # no page number: the first
+    ],
+)
+def test_a_filter_lets_through_what_it_names(client: TestClient, values: str, count: str):
+    page = client.get(f"/runs/a/cases?{values}")
+    assert page.status_code == 200
+    assert f"<output>{count}</output>" in page.text
+
+
+def test_a_case_leads_to_its_neighbours_in_the_grid_that_led_to_it(client: TestClient):
+    page = client.get("/runs/a/cases/c1?by_case=1&at=1").text
+    assert "/runs/a/cases/c0?by_case=1&amp;at=0" in page
+    assert "/runs/a/cases/c10?by_case=1&amp;at=2" in page  # by id, as text
+    assert client.get("/runs/a/cases/none").status_code == 404
+
+
+def test_a_case_says_where_each_verdict_comes_from(client: TestClient):
+    page = client.get("/runs/a/cases/c5").text
+    assert page.count('<details class="why">') == 4  # two models, two criteria
+    assert "rubric</dt>" in page
+
+
+def test_words_that_differ_join_to_both_answers():
+    first, second = "The parcel left on Monday.", "The parcel, we hope, left on Friday."
+    pieces = differing_words(first, second)
+    assert "".join(text for kind, text in pieces if kind != "added") == first
+    assert "".join(text for kind, text in pieces if kind != "removed") == second
+    assert ("removed", "Monday") in pieces
+
+
+@pytest.mark.nightly
+def test_hostile_texts_stay_texts_in_the_grid_and_on_a_case(tmp_path: Path):
+    write_hostile_run(tmp_path / "hostile")
+    with viewer(find_lake(f"sqlite:{tmp_path}/hostile/lake/catalog.sqlite")) as client:
+        for address in ("/runs/hostile/cases", "/runs/hostile/cases?grid=criteria"):
+            page = client.get(address)
+            assert page.status_code == 200
+            _refuse_foreign_tags(page.text)
+        case = next(part.split('"')[0] for part in page.text.split('class="row" href="')[1:]).replace("&amp;", "&")
+        page = client.get(case)
+        assert page.status_code == 200
+        _refuse_foreign_tags(page.text)
+
+
+def _refuse_foreign_tags(page: str) -> None:
+    tags = start_tags(page)
+    assert not {tag for tag, _ in tags} & {"iframe", "animate", "base", "plaintext", "i", "b", "object"}
+    assert not [names for _, names in tags if any(name.startswith("on") or name == "autofocus" for name in names)]
+    assert [tag for tag, _ in tags].count("script") == 3  # htmx, the report's and the view's
