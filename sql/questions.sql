@@ -1,5 +1,6 @@
 -- How did a model's mean change from run to run? `score_history` has the previous run in each row.
-select run_id, finished_at, rubric_version, model, checkpoint, mean, ci_low, ci_high, change, is_same_rubric, is_same_dataset
+select run_id, finished_at, rubric_version, model, checkpoint, mean, ci_low, ci_high, change,
+    is_same_rubric, is_same_dataset
 from score_history
 where rubric_id = 'support_replies'
 order by model, version;
