@@ -63,8 +63,8 @@ inner join output_feedback as words on worst.run_id = words.run_id and worst.out
 where worst.run_id in (select run_id from latest_run_scores) and worst.place <= 3
 order by worst.run_id, worst.model, worst.checkpoint, worst.place;
 
--- Where is the largest gain: which criterion, on what kind of output? `metadata` has the keys to slice outputs by; above `p_adjusted` 0.05 a spot
--- may be chance.
+-- Where is the largest gain: which criterion, on what kind of output? `metadata` has the keys to slice outputs by; above
+-- `p_adjusted` 0.05 a spot may be chance.
 select run_id, model, criterion_id, slice_key, slice_value, n, mean, rest_mean, p_adjusted, searched_count, gain
 from weak_spots
 where run_id in (select run_id from latest_run_scores)
@@ -135,7 +135,8 @@ where criteria.weight > 0 and rated.score is not null
 group by scores.run_id, scores.case_id, scores.model, rated.rater
 order by scores.run_id, scores.case_id, scores.model, rated.rater;
 
--- How do models perform on the parts of a dataset? A column of your own file that gradebook does not know is in `metadata`.
+-- How do models perform on the parts of a dataset? A column of your own file that gradebook does not know is
+-- in `metadata`.
 select scores.run_id, outputs.metadata ->> 'topic' as topic, scores.model, avg(scores.score) as mean
 from latest_output_scores as scores
 inner join outputs on scores.output_id = outputs.output_id
