@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.routing import Route
 
+from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.text.tables import Table, pick_columns, table_from
 from gradebook.tasks.comparing.compare import Comparison, ModelComparison, compare_runs
 from gradebook.tasks.comparing.figures import worst_first
@@ -46,6 +47,8 @@ class ComparisonPage:
 
 def read_comparison_page(lake: Lake, run_a: str, run_b: str) -> ComparisonPage:
     """Compare two published runs. Raises `InputError` for an unknown run, or nothing to pair."""
+    if not (run_a and run_b):
+        raise InputError("compare", "one run or none", "a run A and a run B")
     for run_id in (run_a, run_b):
         refuse_unknown_run(lake, run_id, "run")
     comparison = compare_runs(lake, run_a, run_b)
@@ -55,7 +58,7 @@ def read_comparison_page(lake: Lake, run_a: str, run_b: str) -> ComparisonPage:
 def _part(pair: ModelComparison) -> PairPart:
     rows = worst_first(pair.rows)
     flagged = (index for index, row in enumerate(rows) if row.is_regression)
-    headings = ("A", "B", "B - A", "95% interval", "p adjusted", *direction_words(rows), "Pairs")
+    headings = ("B - A", "95% interval", "A", "B", "p adjusted", *direction_words(rows), "Pairs")
     table = table_from(
         pair.name,
         {"Criterion": row_name, "Beyond chance": outcome_word},

@@ -17,7 +17,6 @@ from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.published.run_tables import (
     badges_of,
     comparison_table,
-    cost_table,
     question_of,
     rows_by_criterion,
     score_table,
@@ -92,7 +91,6 @@ class RunPage:
     models: tuple[str, ...]
     sides: str | None
     change: Table | None
-    costs: Table
     others: tuple[str, ...]
 
 
@@ -110,7 +108,6 @@ def read_run_page(lake: Lake, run_id: str) -> RunPage:
         tuple(map(model_name, summary.scores)),
         None if comparison is None else sides_words(comparison),
         None if comparison is None else comparison_table(comparison, MOST_COMPARED),
-        cost_table(summary.costs),
         tuple(str(row["run_id"]) for row in _others(runs, summary))[:20],
     )
 
