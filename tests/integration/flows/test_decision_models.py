@@ -164,6 +164,19 @@ def test_dry_run_counts_requests_that_ride_and_no_output(evaluate, server, words
     assert planned["cost_usd"] == pytest.approx(finished.json["cost_usd"], rel=0.8)  # 4 bytes a token are assumed
 
 
+def test_a_model_that_changes_in_mid_run_is_noted(evaluate, gradebook, server, form, words):
+    def changing(state: str, asked: Asked, questions: list[Asked]) -> list[float]:
+        server.model = "jev-test" if server.request_count <= CASES else "jev-other"
+        return certain(state, asked, questions)
+
+    server.decide = changing
+    finished = evaluate(*words, "--judge", judge_file(server, form, max_in_flight=1))
+    assert finished.code == 0, finished.err
+    told = {row["model_returned"] for row in query(gradebook, "select distinct model_returned from judgments")}
+    assert told == {"jev-test", "jev-other"}
+    assert "the judge jev-test was asked, and replies name another model: jev-other" in finished.out + finished.err
+
+
 def test_a_server_without_a_decision_model_is_named_at_once(evaluate, server, words):
     server.faults = ["501"] * 100
     finished = evaluate(*words, "--judge", named(server, "systemone"))
