@@ -263,3 +263,13 @@ def test_the_second_judge_answers_the_same_questions_with_its_most_probable_leve
         assert sum(distribution.values()) == pytest.approx(1)
     levels = [[row["level"] for row in read_lines(name)] for name in ("decisions.jsonl", "replies.jsonl")]
     assert sum(one != other for one, other in zip(*levels, strict=True)) == 21
+
+
+def test_people_rated_what_judges_score_on_every_output():
+    with (DEMO / "ratings_of_judged.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    rated = [(row["case_id"], row["model"], row["criterion_id"]) for row in rows]
+    assert len(rated) == 2 * 84
+    assert set(rated) == {(*key, criterion_id) for key in outputs() for criterion_id in JUDGED}
+    for row in rows:
+        assert row["level_id"] in {level.id for level in rubric().criterion(row["criterion_id"]).levels}

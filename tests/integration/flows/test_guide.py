@@ -2,11 +2,13 @@
 
 A page is executed from top to bottom in an empty folder. `<!-- file: NAME -->` before a block: the block is that file.
 `<!-- copy: A B -->`: B is a copy of A. `<!-- change: NAME -->` before a block "old -> new": the file changes so.
+`cd PATH` among commands goes to a copy of that folder of the clone.
 Commands are run if a block of text follows, which is the output of the last one; `...` in it matches any
 number of lines.
 A command ends with `# exits with N` where N is not 0.
 """
 
+import os
 import re
 import shlex
 import shutil
@@ -56,6 +58,11 @@ def write(name: str, text: str) -> None:
     Path(name).write_text(text, encoding="utf-8")
 
 
+def enter(folder: str) -> None:
+    shutil.copytree(DOCS.parent / folder, folder)
+    os.chdir(folder)  # the fixture's folder is left again at its end
+
+
 def change(name: str, old: str, new: str) -> None:
     before = Path(name).read_text(encoding="utf-8")
     assert before.count(old) == 1, f"{name}: {old}"
@@ -65,6 +72,9 @@ def change(name: str, old: str, new: str) -> None:
 def typed(commands: str, expected: str, gradebook: Callable[..., object]) -> Iterator[str]:
     found = ("",)
     for line in commands.replace("\\\n", " ").splitlines():
+        if line.startswith("cd "):
+            enter(line.removeprefix("cd "))
+            continue
         finished = gradebook(*shlex.split(line, comments=True)[1:])
         wanted = EXIT.search(line)
         if finished.code != (int(wanted[1]) if wanted else 0):
@@ -96,6 +106,12 @@ def test_the_guide_works_from_five_disliked_outputs_to_a_frozen_rubric(gradebook
     assert list(differences("rubrics.md", gradebook)) == []
 
 
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_two_judges_and_people_are_compared_without_a_key(gradebook):
+    assert list(differences("decision-models.md", gradebook)) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "page", ["../README.md", "library.md", "importing.md", *matrix(["rubric-format.md", "coming-from.md"])]
@@ -105,7 +121,16 @@ def test_the_examples_of_a_page_give_its_output(page, gradebook):
 
 
 @pytest.mark.parametrize(
-    "page", ["../README.md", "rubrics.md", "rubric-format.md", "library.md", "importing.md", "coming-from.md"]
+    "page",
+    [
+        "../README.md",
+        "rubrics.md",
+        "rubric-format.md",
+        "library.md",
+        "importing.md",
+        "coming-from.md",
+        "decision-models.md",
+    ],
 )
 def test_every_block_of_text_is_a_file_or_a_command_s_output(page):
     parts = parts_of(page)
