@@ -15,6 +15,7 @@ from gradebook.rubrics.statistics.rules import AUTO, CATEGORY, CRITERION, RELEAS
 from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.comparing.gate import GateRule, first_of, gate_rule
 from gradebook.tasks.comparing.sides import (
+    BASELINE_AND_RUN,
     Groups,
     RunPair,
     describe_judges,
@@ -74,10 +75,8 @@ def refuse_baseline(lake: Lake, rubric: Rubric, judge: Judge | None, request: Ev
                 side = read_side(connection, lake, baseline_id, "--baseline")
                 is_by_judge = is_judged(rubric) and is_judged(side.rubric, side.own_methods)
                 if gate is not None and is_by_judge and not request.across_judges:
-                    refuse_judges(
-                        describe_judges(side.judge, planned_run_judge(judge, read_epoch(connection, judge))),
-                        "--baseline",
-                    )
+                    planned = planned_run_judge(judge, read_epoch(connection, judge))
+                    refuse_judges(describe_judges(side.judge, planned, BASELINE_AND_RUN), "--baseline")
             if gate is not None:
                 _refuse_unknown_ids(connection, gate, rubric, baseline_id)
     except NoLakeThere:

@@ -42,6 +42,7 @@ from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 
 MOST_FIGURES_NAMED = 12
 MOST_REASONS_NAMED = 3
+WORSE = "worse than the baseline"  # of reasons
 _MARGIN = re.compile(rf"(?:{'|'.join(MARGINS)})\s*\([^()]*\)")
 _NOT_WORSE, _EQUIVALENT = (re.compile(rf"{word}\s*\(([^()]*)\)") for word in (NOT_WORSE, EQUIVALENT))
 COUNTS = tuple(field.name for field in fields(PairCounts))
@@ -313,11 +314,11 @@ def _refusals(gate: GateRule, rule: Rule, rows: Sequence[ComparedRow], figures: 
         is_beyond = high is not None and high < -gate.margin  # with several pairs p allows for them, the interval not
         if overall.outcome is not Chance.BELOW and not is_beyond:
             cases = counted(overall.figures.case_count, "case")
-            clause = f"could be {could} worse than the baseline {allowed}: {cases} can't tell"
+            clause = f"could be {could} {WORSE} {allowed}: {cases} can't tell"
             yield Refusal(overall.model_b, Ship.UNDECIDED, clause)
         else:
             by = score_words(-(overall.figures.mean_diff or 0.0))
-            clause = f"{by} worse than the baseline beyond chance, could be {could} {allowed}"
+            clause = f"{by} {WORSE} beyond chance, could be {could} worse {allowed}"
             yield Refusal(overall.model_b, Ship.MAY_NOT, clause)
         return
     if gate.equivalence is not None and overall is not None and overall.figures.diff_low is not None:
@@ -329,7 +330,7 @@ def _refusals(gate: GateRule, rule: Rule, rows: Sequence[ComparedRow], figures: 
     if worse:
         falls = [f"{score_words(abs(row.figures.mean_diff or 0.0))} on {row.name}" for row in worse]
         clause = first_of(falls, MOST_REASONS_NAMED).replace(" on overall", " overall")
-        yield Refusal(worse[0].model_b, Ship.MAY_NOT, f"worse than the baseline beyond chance: {clause}")
+        yield Refusal(worse[0].model_b, Ship.MAY_NOT, f"{WORSE} beyond chance: {clause}")
     elif rows:
         clause = f"{gate.required} against the baseline is not met ({figures})"
         yield Refusal(rows[0].model_b, Ship.MAY_NOT, clause)

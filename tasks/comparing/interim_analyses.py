@@ -24,6 +24,7 @@ from gradebook.tasks.comparing.case_pairs import make_overall_pairs
 from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.run_comparison import analysis_in_series
 from gradebook.tasks.comparing.sides import (
+    BASELINE_AND_RUN,
     RunPair,
     Side,
     describe_judges,
@@ -228,7 +229,8 @@ def _incomparable_reason(connection: duckdb.DuckDBPyConnection, run: Run, side: 
         return f"{side.run['run_id']} of another rubric, {side.name}"
     if run.request.across_judges or not (is_judged(run.rubric) and is_judged(side.rubric, side.own_methods)):
         return None
-    return describe_judges(side.judge, planned_run_judge(run.judge, read_epoch(connection, run.judge)))
+    planned = planned_run_judge(run.judge, read_epoch(connection, run.judge))
+    return describe_judges(side.judge, planned, BASELINE_AND_RUN)
 
 
 def _planned_pairs(

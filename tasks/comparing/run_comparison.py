@@ -37,6 +37,7 @@ from gradebook.tasks.comparing.figures import ComparedRow
 from gradebook.tasks.comparing.gate import COUNTS, GateFinding, GateRule, PairRows, evaluate_gate, gate_rule
 from gradebook.tasks.comparing.sides import (
     ACROSS_JUDGES,
+    BASELINE_AND_RUN,
     RunPair,
     Side,
     changed_cases,
@@ -293,11 +294,11 @@ def read_run_comparison(
         ComparedModels(pair_name(*pair), tuple(row for row, _ in rows))
         for pair, rows in zip(names, rows_of_pairs, strict=True)
     )
-    judges = judge_difference(a, b)
+    judges = judge_difference(a, b, BASELINE_AND_RUN)
     if rule is None:
         gate = None
     elif judges is not None and not across_judges:
-        gate = GateFinding(rule, is_failed=True, reasons=(f"{judges}; see {ACROSS_JUDGES}",), is_undecided=True)
+        gate = GateFinding(rule, is_failed=True, reasons=(f"{judges} ({ACROSS_JUDGES} applies it)",), is_undecided=True)
     else:
         pair_rows = [PairRows(pair.name, of_b, pair.rows) for pair, (_, of_b) in zip(models, names, strict=True)]
         gate = evaluate_gate(rule, pair_rows, alone, needs_all=needs_all_models, no_overall=no_overall_words(a, b))

@@ -24,6 +24,8 @@ from gradebook.tasks.lake.rows import Row, model_name, read_published_run, read_
 from gradebook.tasks.lake.sql import query
 
 ACROSS_JUDGES = "--across-judges"
+A_AND_B = ("A", "B")
+BASELINE_AND_RUN = ("the baseline", "this run")
 _PROMPT = ("prompt_version", "prompt_digest")
 
 
@@ -74,8 +76,8 @@ def is_judged(rubric: Rubric, own_methods: frozenset[str] = frozenset()) -> bool
     return "judge" in own_methods or bool(rubric.asked_criteria)
 
 
-def describe_judges(a: RunJudge, b: RunJudge) -> str | None:
-    """Difference of two judges in words; None if it is one judge, or if a side has none.
+def describe_judges(a: RunJudge, b: RunJudge, sides: tuple[str, str] = A_AND_B) -> str | None:
+    """Difference of two judges in words; None if it is one judge, or if a side has none. sides: names of the runs.
 
     Two files of recorded replies count as one judge: a recording does not name whose replies it holds.
     """
@@ -85,11 +87,11 @@ def describe_judges(a: RunJudge, b: RunJudge) -> str | None:
     if are_recorded(a.name, b.name):
         return None
     if of_a is not None and of_a == of_b:
-        return _other_models(a, b) or _other_epochs(a, b)
+        return _other_models(a, b, sides) or _other_epochs(a, b, sides)
     if a.name != b.name:
-        return f"different judges: {a.name} in A and {b.name} in B"
+        return f"different judges, {a.name} in {sides[0]} and {b.name} in {sides[1]}"
     if of_a is None or of_b is None:
-        return _other_models(a, b)
+        return _other_models(a, b, sides)
     names = [name for name in {**of_a, **of_b} if of_a.get(name) != of_b.get(name)]
     differences = [
         f"{name} {_setting_text(of_a.get(name))} and {_setting_text(of_b.get(name))}"
@@ -97,7 +99,7 @@ def describe_judges(a: RunJudge, b: RunJudge) -> str | None:
         if name not in _PROMPT
     ]
     differences += ["another prompt"] if any(name in _PROMPT for name in names) else []
-    return f"{a.name} was asked with different settings in A and B: {', '.join(differences)}"
+    return f"{a.name} was asked with different settings in {sides[0]} and {sides[1]}: {', '.join(differences)}"
 
 
 def are_recorded(a: str | None, b: str | None) -> bool:
@@ -118,19 +120,21 @@ def refuse_judges(difference: str | None, option: str) -> None:
         raise InputError(option, difference, "one judge for both runs", f"{ACROSS_JUDGES} compares them all the same")
 
 
-def _other_models(a: RunJudge, b: RunJudge) -> str | None:
+def _other_models(a: RunJudge, b: RunJudge, sides: tuple[str, str]) -> str | None:
     of_a, of_b = a.models or {}, b.models or {}
     for judge in sorted(of_a.keys() & of_b.keys()):
         if of_a[judge] != of_b[judge]:
             answering = [", ".join(sorted(models[judge])) for models in (of_a, of_b)]
-            return f"{judge} was answered by different models: {answering[0]} in A and {answering[1]} in B"
+            where = [f"{names} in {side}" for names, side in zip(answering, sides, strict=True)]
+            return f"{judge} was answered by different models: {' and '.join(where)}"
     return None
 
 
-def _other_epochs(a: RunJudge, b: RunJudge) -> str | None:
+def _other_epochs(a: RunJudge, b: RunJudge, sides: tuple[str, str]) -> str | None:
     if a.epoch is None or b.epoch is None or a.epoch == b.epoch:
         return None
-    return f"{a.name} changed, as its anchors showed: judge epoch {a.epoch} in A and {b.epoch} in B"
+    epochs = f"judge epoch {a.epoch} in {sides[0]} and {b.epoch} in {sides[1]}"
+    return f"{a.name} changed, as its anchors showed: {epochs}"
 
 
 def _setting_text(value: Any) -> str:
@@ -330,10 +334,13 @@ def interim_factor(a: Side, b: Side) -> float:
     return max(factors)
 
 
-def judge_difference(a: Side, b: Side) -> str | None:
-    """How the judges of two runs differ, in words; None if they do not, or if no judge scored a criterion of both."""
+def judge_difference(a: Side, b: Side, names: tuple[str, str] = A_AND_B) -> str | None:
+    """How the judges of two runs differ, in words; None if they do not, or if no judge scored a criterion of both.
+
+    names: of the runs, in the words.
+    """
     is_by_judge = all(is_judged(side.rubric, side.own_methods) for side in (a, b))
-    return describe_judges(a.judge, b.judge) if is_by_judge and a.run["run_id"] != b.run["run_id"] else None
+    return describe_judges(a.judge, b.judge, names) if is_by_judge and a.run["run_id"] != b.run["run_id"] else None
 
 
 def runs_of_other_judges(lake: Lake, run_id: str, others: Sequence[str]) -> frozenset[str]:

@@ -1,5 +1,6 @@
 """The verdict on a run or a comparison: a sentence to act on, the facts behind it and what to do next."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,7 @@ from gradebook.tasks.system.shell import shell_line
 MOST_NAMED = 3
 MOST_REASONS = 3  # of a model
 MOST_PAIRS = 3
+_BRACKETS = re.compile(r"\([^()]*\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +69,9 @@ class ModelVerdict:
     def reason(self) -> str:
         """The reasons as one clause, the first ones in full."""
         more = len(self.reasons) - MOST_REASONS
-        clauses = [
-            *self.reasons[:MOST_REASONS],
-            *([f"{counted(more, 'other reason')} (see the report)"] if more > 0 else []),
-        ]
-        comma = "," if len(clauses) > 2 else ""
+        clauses = [*self.reasons[:MOST_REASONS], *([counted(more, "other reason")] if more > 0 else [])]
+        has_comma = any("," in _BRACKETS.sub("", clause) for clause in clauses[:-1])
+        comma = "," if len(clauses) > 2 or has_comma else ""
         clause = f"{comma} and ".join(filter(None, [", ".join(clauses[:-1]), *clauses[-1:]]))
         if self.more_count is not None:
             clause += f"; about {counted(self.more_count, 'more case')} like these would decide"

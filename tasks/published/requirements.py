@@ -137,7 +137,7 @@ def check_requirements(
 def _unmet_by_model(row: Row, rubric: Row, gates: Sequence[Row]) -> Iterator[Unmet]:
     if row["gate_failure_count"]:
         failed = _failed(row["gate_failure_count"], row["output_count"])
-        yield Unmet(model_name(row), f"{failed} a gate", f"{failed} {_gate_words(gates)}{NONE_MAY}")
+        yield Unmet(model_name(row), f"{failed} a gate", f"{failed} {_gate_words(gates)}")
     if row["own_gap_count"]:
         outputs = f"{row['own_gap_count']:,} of {counted(row['output_count'], 'output')}"
         fault = f"gates of per-case criteria are not scored for {outputs}"
@@ -147,10 +147,11 @@ def _unmet_by_model(row: Row, rubric: Row, gates: Sequence[Row]) -> Iterator[Unm
 
 
 def _gate_words(gates: Sequence[Row]) -> str:
-    """The gates that fail, the most frequent first; with their numbers of outputs if there are several."""
+    """The gates that fail, the most frequent first, and that none may; with numbers of outputs if there are several."""
     names = [f"{row['criterion_id']} ({row['failure_count']:,})" for row in gates[:MOST_GATES]]
     more = f" and {len(gates) - MOST_GATES:,} more" if len(gates) > MOST_GATES else ""
-    return f"gates: {', '.join(names)}{more}" if len(gates) > 1 else f"the gate {gates[0]['criterion_id']}"
+    several = f"gates{NONE_MAY}: {', '.join(names)}{more}"
+    return several if len(gates) > 1 else f"the gate {gates[0]['criterion_id']}{NONE_MAY}"
 
 
 def _unmet_by_criterion(row: Row, rubric: Row) -> Iterator[Unmet]:

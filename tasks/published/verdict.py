@@ -17,7 +17,7 @@ from gradebook.rubrics.text.wording import (
     signed_words,
 )
 from gradebook.tasks.agreement.standing import MOST_BIAS, JudgeStanding, Trust
-from gradebook.tasks.comparing.gate import gate_rule
+from gradebook.tasks.comparing.gate import WORSE, gate_rule
 from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparison
 from gradebook.tasks.comparing.stopping import stopped_by_suite, stopped_words
 from gradebook.tasks.comparing.verdict import (
@@ -87,9 +87,10 @@ def run_verdict(grounds: Grounds) -> RunVerdict:
     """Make the verdict; all decisions on chance come from the rows and standings themselves."""
     models = tuple(model_verdicts(grounds))
     shipping = [_shipping_clause(grounds, models), *_low_mean_clauses(grounds, models), *_missing_clauses(grounds)]
-    change, doubt = [*_change_clauses(grounds)], [*_doubt_clauses(grounds.standings)]
+    change, doubt = [*_change_clauses(grounds, models)], [*_doubt_clauses(grounds.standings)]
     sentence = f"{'; '.join([*shipping, *change, *doubt])}."
     judge = [*_judge_facts(grounds)]
+    reasons = _reasons_clause(grounds, models)
     facts = (
         *_reason_facts(models),
         *_threshold_facts(grounds),
@@ -97,14 +98,12 @@ def run_verdict(grounds: Grounds) -> RunVerdict:
         *_penalty_facts(grounds),
         *_change_facts(grounds),
         *_gate_facts(grounds, sentence),
-        *_decision_facts(grounds, models),
+        *_decision_facts(grounds, models, reasons),
         *judge,
     )
     lines = (
         _headline(grounds, models),
-        _sentence_of(
-            [_reasons_clause(grounds, models), *_low_mean_clauses(grounds, models), *_missing_clauses(grounds)], models
-        ),
+        _sentence_of([reasons, *_low_mean_clauses(grounds, models), *_missing_clauses(grounds)], models),
         _sentence_of([*change, *doubt], models) if change or doubt else NO_BASELINE,
     )
     return RunVerdict(sentence, _is_good(models), facts, tuple(_next_steps(grounds)), lines, models)
@@ -132,7 +131,6 @@ def _reasons_clause(grounds: Grounds, models: Sequence[ModelVerdict]) -> str:
     if not grounds.has_requirement:
         return _undecided_words(grounds)
     is_shown = grounds.has_rubric_requirement and grounds.requirements.is_by_interval
-    alpha = f" (alpha {grounds.requirements.alpha:g})" if is_shown else ""
     not_shipping = [verdict for verdict in models if verdict.outcome is not Ship.MAY]
     if not models:
         return " and ".join(requirement.brief for requirement in grounds.unmet)
@@ -140,11 +138,13 @@ def _reasons_clause(grounds: Grounds, models: Sequence[ModelVerdict]) -> str:
         by_points = ", by point estimates" if grounds.has_rubric_requirement else ""
         return f"{_met_words(grounds)}{by_points}"
     if len({verdict.reason for verdict in not_shipping or models}) == 1:
-        return f"{(not_shipping or models)[0].reason}{alpha}"
-    first_models = (not_shipping or models)[:MOST_NAMED]
-    more = len(not_shipping or models) - len(first_models)
+        return (not_shipping or models)[0].reason
+    if not not_shipping:
+        return _met_words(grounds)
+    first_models = not_shipping[:MOST_NAMED]
+    more = len(not_shipping) - len(first_models)
     sentence = "; ".join(f"{verdict.model}: {verdict.reason}" for verdict in first_models)
-    return sentence + (f"; and of {more:,} more" if more else "") + alpha
+    return sentence + (f"; and of {more:,} more" if more else "")
 
 
 def _sentence_of(clauses: Sequence[str], models: Sequence[ModelVerdict]) -> str:
@@ -277,7 +277,7 @@ def _met_words(grounds: Grounds) -> str:
         return "the rule against the baseline is met"
     is_shown = grounds.requirements.is_by_interval
     what = "the pass_threshold" if grounds.requirements.low_means else "threshold"
-    return f"every gate and {what} is {'shown' if is_shown else 'met'}"
+    return f"every gate and {what} is {'shown to be met' if is_shown else 'met'}"
 
 
 def _undecided_clause(grounds: Grounds, models: Sequence[ModelVerdict], *, is_first: bool) -> str:
@@ -347,13 +347,12 @@ def _missing_clauses(grounds: Grounds) -> Iterator[str]:
         yield f"no output of a model is scored on {_join_first(grounds.gaps)}"
 
 
-def _change_clauses(grounds: Grounds) -> Iterator[str]:
-    """Better, worse or no different than the baseline, in a few words."""
+def _change_clauses(grounds: Grounds, models: Sequence[ModelVerdict]) -> Iterator[str]:
+    """Better, worse or no different than the baseline, in a few words that the reasons of the models do not have."""
     if grounds.comparison is None or not grounds.is_against_baseline:
         return
     baseline = grounds.comparison.baseline_run_id
-    if grounds.comparison.judges is not None:
-        yield f"the comparison is across judges, which may be the whole difference ({grounds.comparison.judges})"
+    yield from _judges_clauses(grounds.comparison.judges, models)
     by_outcome: dict[Chance | str, list[str]] = {}
     for pair in grounds.comparison.models:
         by_outcome.setdefault(_outcome_of(pair), []).append(pair.name)
@@ -367,6 +366,8 @@ def _change_clauses(grounds: Grounds) -> Iterator[str]:
         Chance.WITHIN: f"no overall difference from {baseline} {beyond}",
         Chance.UNKNOWN: f"no overall difference from {baseline} can be tested",
     }
+    if all(any(WORSE in reason for reason in verdict.reasons) for verdict in models) and len(by_outcome) == 1:
+        sentences[Chance.BELOW] = f"the baseline is {baseline}"
     for outcome, text in sentences.items():
         if outcome in by_outcome:
             yield text if len(by_outcome) == 1 else f"{_join_first(by_outcome[outcome])}: {text}"
@@ -378,6 +379,14 @@ def _change_clauses(grounds: Grounds) -> Iterator[str]:
         yield f"asked in another way: {grounds.comparison.cases}"
     if (stopped := stopped_words(grounds.run)) is not None:
         yield stopped
+
+
+def _judges_clauses(difference: str | None, models: Sequence[ModelVerdict]) -> Iterator[str]:
+    """Clause on different judges, with their difference unless a model's reason has it."""
+    if difference is not None:
+        is_reason = any(difference in reason for verdict in models for reason in verdict.reasons)
+        how = "" if is_reason else f" ({difference})"
+        yield f"the comparison is across judges, which may be the whole difference{how}"
 
 
 def _lone_models(comparison: RunComparison, side: str) -> list[str]:
@@ -475,8 +484,8 @@ def _gate_facts(grounds: Grounds, sentence: str) -> Iterator[Fact]:
             yield Fact("gates", fact, {"criterion_id": criterion_id, "failures": {name: n for name, _, n in failed}})
 
 
-def _decision_facts(grounds: Grounds, models: Sequence[ModelVerdict]) -> Iterator[Fact]:
-    """Clause on whether intervals or point estimates say that models may ship."""
+def _decision_facts(grounds: Grounds, models: Sequence[ModelVerdict], stated: str) -> Iterator[Fact]:
+    """Whether intervals or point estimates decide, and what shows that models may ship, unless it is stated."""
     if not grounds.has_rubric_requirement:
         return
     if not grounds.requirements.is_by_interval:
@@ -486,7 +495,13 @@ def _decision_facts(grounds: Grounds, models: Sequence[ModelVerdict]) -> Iterato
         )
         yield Fact("decision", sentence, {"decide": "point"})
         return
-    for verdict in [verdict for verdict in models if verdict.outcome is Ship.MAY and verdict.reasons][:MOST_NAMED]:
+    alpha = grounds.requirements.alpha
+    sentence = (
+        f"Decided on the ends of intervals: at its limit, a requirement passes with a chance of {alpha:g} (alpha)."
+    )
+    yield Fact("decision", sentence, {"decide": "interval", "alpha": alpha})
+    shown = [verdict for verdict in models if verdict.outcome is Ship.MAY and verdict.reasons]
+    for verdict in [verdict for verdict in shown if verdict.reason not in stated][:MOST_NAMED]:
         reasons = "; ".join(verdict.reasons)
         yield Fact(
             "decision",

@@ -23,7 +23,8 @@ from tests.support.published_runs import NOW, publish
 from tests.support.samples import write_outputs, write_rubric
 
 RULE = "mean_diff < -2"
-APART = "different judges: kind in A and strict in B"
+APART = "different judges, kind in A and strict in B"
+OF_A_NIGHT = "different judges, kind in the baseline and strict in this run"
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
         with pytest.raises(InputError) as caught:
             published(folder, "d", "strict", baseline="a")
         assert server.request_count == before  # refused before money is spent
-        assert str(caught.value).startswith(f"--baseline: found {APART}, expected one judge for both runs")
+        assert str(caught.value).startswith(f"--baseline: found {OF_A_NIGHT}, expected one judge for both runs")
         published(folder, "b", "strict", baseline="latest")
         published(folder, "c", "strict", baseline="a", across_judges=True)
         yield folder
@@ -57,7 +58,7 @@ def lake_in(folder: Path) -> Lake:
 @pytest.mark.nightly
 def test_a_rule_against_latest_of_another_judge_is_unknown_and_fails(folder):
     (unmet, *_) = summarise(lake_in(folder), "b").unmet
-    assert str(unmet) == f"gate undecided: required not ({RULE}), found {APART}; see --across-judges"
+    assert str(unmet) == f"gate undecided: required not ({RULE}), found {OF_A_NIGHT} (--across-judges applies it)"
     with connect_up_to_date(lake_in(folder)) as connection:
         assert meets_gates(connection, lake_in(folder), "b")  # so the next night has a baseline of the new judge
 
@@ -66,7 +67,7 @@ def test_a_rule_against_latest_of_another_judge_is_unknown_and_fails(folder):
 def test_a_rule_is_evaluated_across_judges_if_asked(folder):
     found = summarise(lake_in(folder), "c").comparison
     assert found is not None and found.gate is not None
-    assert (found.judges, found.gate.is_failed) == (APART, False)
+    assert (found.judges, found.gate.is_failed) == (OF_A_NIGHT, False)
 
 
 def test_compare_refuses_a_rule_across_judges(folder):
@@ -87,7 +88,7 @@ def test_every_surface_names_the_judges(folder, capsys):
         for page in (run_page(source), run_comment(source)):
             head, _, rest = page.partition("across judges, which may be the whole difference")
             assert rest and len(head) < 0.9 * len(page)
-            assert APART in rest
+            assert OF_A_NIGHT in head  # the rule's reason, in the line before
 
 
 def test_one_judge_has_no_banner(folder):

@@ -229,7 +229,7 @@ def test_cases_that_the_baseline_lacks_come_last(folder, judge):
     ("request_", "reason"),
     [
         ({"judge": None, "allow_unscored": True, "baseline": "latest"}, "there is no --judge, and checks cost nothing"),
-        ({"judge": "gpt-4o", "baseline": "latest"}, "different judges: gpt-4o-mini"),
+        ({"judge": "gpt-4o", "baseline": "latest"}, "different judges, gpt-4o-mini"),
     ],
 )
 def test_a_run_that_nothing_can_stop_says_why(folder, request_, reason):

@@ -113,4 +113,4 @@ def test_a_required_threshold_of_1_is_decided_as_a_gate(verdicts):
         "few": "undecided",
         "most": "may not ship",
     }
-    assert models["most"].reasons == ("1 of 40 outputs is under the threshold 1 of kind",)
+    assert models["most"].reasons == ("1 of 40 outputs is under the threshold 1 of kind (none may)",)

@@ -16,7 +16,7 @@ def asked(name: str | None = "j", models: tuple[str, ...] = (), **changes: objec
     [
         (asked(), asked(), None),
         (asked(None), asked(), None),  # nothing was judged on one side, so nothing of it is compared
-        (asked(), asked("k", model="k"), "different judges: j in A and k in B"),
+        (asked(), asked("k", model="k"), "different judges, j in A and k in B"),
         (asked(), asked(temperature=0.5), "j was asked with different settings in A and B: temperature 0 and 0.5"),
         (asked(), asked(prompt_digest="q"), "j was asked with different settings in A and B: another prompt"),
         (asked(models=("j-1",)), asked(models=("j-1",)), None),
@@ -27,9 +27,9 @@ def asked(name: str | None = "j", models: tuple[str, ...] = (), **changes: objec
             "j was answered by different models: j-1 in A and j-1, j-2 in B",
         ),
         (RunJudge("j"), asked(), None),  # a run of a version that did not record the settings
-        (RunJudge("j"), asked("k"), "different judges: j in A and k in B"),
+        (RunJudge("j"), asked("k"), "different judges, j in A and k in B"),
         (RunJudge("replay:a", {"kind": "replay", "digest": "a"}), RunJudge("replay:b", {"kind": "replay"}), None),
-        (RunJudge("replay:a", {"kind": "replay"}), asked(), "different judges: replay:a in A and j in B"),
+        (RunJudge("replay:a", {"kind": "replay"}), asked(), "different judges, replay:a in A and j in B"),
     ],
 )
 def test_judges_differ_by_name_settings_or_answering_model(a, b, words):
