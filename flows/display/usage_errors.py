@@ -15,8 +15,7 @@ _COMMANDS = {
         "score": "evaluate, or review for one text",
         "show": "report for a run, why for a case, rubric show for a rubric",
         "test": "evaluate",
-        "ui": "report for a run, site for all",
-        "view": "report for a run, site for all",
+        "ui": "view",
     },
     "export": {kind: f"rewards --{kind}" for kind in ("pairs", "sft", "curriculum")},
 }

@@ -116,7 +116,7 @@ def test_a_reader_that_closes_the_pipe_early_is_no_failure(tmp_path, form):
     ("words", "answer"),
     [
         (("evalute",), "COMMAND: found 'evalute', expected evaluate; `gradebook --help` lists"),
-        (("view",), "COMMAND: found 'view', expected report for a run, site for all; "),
+        (("ui",), "COMMAND: found 'ui', expected view; "),
         (("nonesuch",), "COMMAND: found 'nonesuch', expected one that the help lists; "),
         (("evaluate", "--provider", "x"), "evaluate: found the unknown option --provider, expected --judge; "),
         (("power", "--diff", "0.1"), "power: found the unknown option --diff, expected --effect; "),
