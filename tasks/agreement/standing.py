@@ -25,6 +25,9 @@ LEAST_AGREEMENT = 0.6  # of the pairs of judge and people: a rule of thumb
 LEAST_PERFECT = 6
 MOST_DEGREES = 20  # of freedom: outputs may share cases, whose number a published figure does not tell
 MOST_BIAS = 0.05  # of a score (0..1): a judge whose interval of the bias lies within is called unbiased
+# Of the ratings, on outputs that a rule chose: a little over the one in ten of gold. If the judge is off by half a score
+# there, its bias moves by about `MOST_BIAS`.
+MOST_CHOSEN = 0.125
 MOST_BEHIND = 0.1  # alpha by which a judge that agrees with people as they do may be behind them
 SKILLS = ("cohen_kappa_quadratic", "spearman")  # 0 by chance; the second for scores that are not levels
 
@@ -34,8 +37,8 @@ class Trust(StrEnum):
 
     WEAK: fewer than `LEAST_AGREEMENT` of the pairs are equal, people agree more, and agreement beyond chance, by which
     near levels count for more, is below it too. BIASED: more lenient or stricter
-    than people beyond chance. UNKNOWN: too few ratings, or too equal ones. GOOD: none of these, which does not show
-    that the bias is small.
+    than people beyond chance. UNKNOWN: too few ratings, or too equal ones, or too many of outputs that a rule chose.
+    GOOD: none of these, which does not show that the bias is small.
     """
 
     CHANCE = "chance"
@@ -52,7 +55,8 @@ class JudgeStanding:
     rate, people_rate: shares (0..1) of pairs with the same level, of judge and people and among people; None if scores
     are not levels, or without pairs. skill: agreement beyond chance, the first known of `SKILLS`. people_skill: of
     people with each other (alpha). over_people: alpha of the judge with people minus that of people with each other.
-    chosen_count: ratings of outputs that a rule chose, which show no chance: on doubtful outputs a good judge errs.
+    chosen_count: ratings of outputs that a rule chose: more than `MOST_CHOSEN` of all show neither chance nor weakness
+    nor bias, as on doubtful outputs a good judge errs.
     bias: the judge's mean score minus people's; bias_p: adjusted over the criteria, None if unknown. is_penalty: a high
     score is bad. off: models whose mean by the judge is off the mean corrected by ratings, by `off_means`.
     """
@@ -71,10 +75,15 @@ class JudgeStanding:
     chosen_count: int = 0
 
     @property
+    def has_many_chosen(self) -> bool:
+        """Whether too many ratings are of outputs that a rule chose for the judge to be called bad."""
+        return self.chosen_count > MOST_CHOSEN * self.pair_count
+
+    @property
     def has_skill(self) -> Chance:
         """Whether the judge agrees with people more than chance does (ABOVE)."""
         chance = self._measured_skill
-        return Chance.UNKNOWN if self.chosen_count and chance is not Chance.ABOVE else chance
+        return Chance.UNKNOWN if self.has_many_chosen and chance is not Chance.ABOVE else chance
 
     @property
     def _measured_skill(self) -> Chance:
@@ -88,13 +97,19 @@ class JudgeStanding:
     @property
     def is_biased(self) -> bool:
         """Whether the bias over all models is beyond chance, also of so many criteria."""
-        return not self.chosen_count and chance_of_p(self.bias.value or 0.0, self.bias_p).is_beyond
+        return not self.has_many_chosen and self._is_off_people
+
+    @property
+    def _is_off_people(self) -> bool:
+        return chance_of_p(self.bias.value or 0.0, self.bias_p).is_beyond
 
     @property
     def is_unbiased(self) -> bool:
         """Whether the bias is shown to be small: its interval lies within `MOST_BIAS` of 0 (an equivalence test)."""
         low, high = self.bias.ci_low, self.bias.ci_high
-        return not self.chosen_count and low is not None and high is not None and low > -MOST_BIAS and high < MOST_BIAS
+        if self.has_many_chosen or low is None or high is None:
+            return False
+        return low > -MOST_BIAS and high < MOST_BIAS
 
     @property
     def beside_people(self) -> Chance:
@@ -126,11 +141,12 @@ class JudgeStanding:
     def trust(self) -> Trust:
         if self.has_skill in (Chance.WITHIN, Chance.BELOW):
             return Trust.CHANCE
-        if self._is_weak and not self.chosen_count:
+        if self._is_weak and not self.has_many_chosen:
             return Trust.WEAK
         if self.is_biased or self.off:
             return Trust.BIASED
-        return Trust.UNKNOWN if self.has_skill is Chance.UNKNOWN else Trust.GOOD
+        is_open = self.has_many_chosen and (self._is_weak or self._is_off_people)
+        return Trust.UNKNOWN if is_open or self.has_skill is Chance.UNKNOWN else Trust.GOOD
 
 
 def judge_standings(

@@ -542,7 +542,7 @@ def standing_words(trust: Trust, standings: Sequence[JudgeStanding]) -> str:
         case Trust.BIASED:
             return f"is {_leaning_words(standings)}"
         case Trust.UNKNOWN:
-            if first.chosen_count:
+            if first.has_many_chosen:
                 chosen = counted(first.chosen_count, "rating")
                 of_sample = f"has too few ratings of a random sample on {names} to tell"
                 return f"{of_sample} ({chosen} of outputs that a queue chose)"

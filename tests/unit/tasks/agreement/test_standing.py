@@ -1,5 +1,7 @@
 """Standing of a judge: what is said of it over several criteria, and beside people."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -50,6 +52,16 @@ def test_ratings_of_outputs_that_a_queue_chose_do_not_show_that_a_judge_is_no_be
     (found,) = judge_standings(parts("tone", scores), chosen, ())
     assert (found.has_skill, found.trust.value, found.is_biased) == (Chance.UNKNOWN, "unknown", False)
     assert standing_words(found.trust, [found]).endswith("(40 ratings of outputs that a queue chose)")
+
+
+@pytest.mark.parametrize(("chosen_count", "trust"), [(0, "biased"), (60, "biased"), (80, "unknown")])
+def test_a_few_chosen_ratings_hide_no_bias_and_many_show_none(chosen_count, trust):
+    scores = voices((0.1, 0.1, 0.1))
+    scores[0][(scores[0] == 0) & (np.random.default_rng(3).random(300) < 0.5)] = 1.0
+    rows = [replace(part, pair_count=600) for part in parts("tone", scores)]
+    means = [Calibration("tone", "m", None, 300, 0, *[UNKNOWN] * 4, 0.0, None, None, None, True, chosen_count)]
+    (found,) = judge_standings(rows, means, ())
+    assert (found.trust.value, found.bias_p < 0.001) == (trust, True)
 
 
 def test_a_judge_like_a_person_agrees_with_people_as_they_do():
