@@ -466,7 +466,7 @@ def doubt(rounds: int) -> Iterator[str]:
                 levels, judged, doubts, cases = draw(rng)
                 keys, weights = doubt_keys(doubts, rng)
                 is_rated = np.argsort(np.argsort(keys)) < count
-                rates = inclusion_rates(keys, weights, is_rated)
+                rates, _ = inclusion_rates(keys, weights, is_rated)
                 estimate = drawn_mean(Drawn(judged, np.where(is_rated, levels, np.nan), rates, cases))
                 if estimate.value is not None and estimate.ci_low is not None and estimate.ci_high is not None:
                     held += estimate.ci_low <= truth <= estimate.ci_high

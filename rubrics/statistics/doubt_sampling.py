@@ -31,18 +31,18 @@ def doubt_keys(doubts: Floats, rng: np.random.Generator) -> tuple[Floats, Floats
     return rng.exponential(size=doubts.size) / weights, weights
 
 
-def inclusion_rates(keys: Floats, weights: Floats, is_reached: NDArray[np.bool_]) -> Floats:
-    """Probability that each output is among those before the first one that was not reached: (output,), 0 after it."""
+def inclusion_rates(keys: Floats, weights: Floats, is_reached: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.bool_]]:
+    """Probability of each output to come before the first one that was not reached, and whether it does: (output,)."""
     end = keys[~is_reached].min(initial=np.inf)
-    return np.where(keys < end, -np.expm1(-weights * end), 0.0)
+    return -np.expm1(-weights * end), keys < end
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
     """Scores of all outputs by the judge, and ratings of those drawn.
 
-    judged: (output,). ratings: (output,), NaN where nobody rated. rates: (output,), the probability of a rating, over 0
-    where there is one. cases: (output,), number of each one's case.
+    judged: (output,). ratings: (output,), NaN where nobody rated. rates: (output,), the probability of a rating, over 0.
+    cases: (output,), number of each one's case.
     """
 
     judged: Floats

@@ -4,7 +4,7 @@ A sample is the judge's scores and people's ratings of a criterion, model and ch
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -69,8 +69,8 @@ class Judged:
     """Outputs that the judge scored: one row per output and criterion, sorted by criterion, model and checkpoint.
 
     table: criterion_id, model, checkpoint, case_id, shared (cluster or case), sample_index, output_id, score,
-    rating (null if unrated), is_drawn, doubt_rating. doubt_rates: probabilities with which the judge's doubt drew
-    outputs up to the first one that nobody rated, by output; empty if it drew none.
+    rating (null if unrated), is_drawn, doubt_rating. doubt_rates: by output, the probability that the judge's
+    doubt drew it, before the first output that nobody rated; drawn_ids: outputs that it drew; empty if it drew none.
     unjudged: number of outputs without a judge's score because people score them instead, if not 0. left_out: number of
     ratings of outputs that a rule chose for rating, by the rule.
     """
@@ -80,6 +80,7 @@ class Judged:
     left_out: dict[Group, dict[str, int]]
     is_weighted: bool = False  # the run's cases were drawn by stratum, so its means are weighted, and these are not
     doubt_rates: Mapping[str, float] = field(default_factory=dict)
+    drawn_ids: Collection[str] = frozenset()
 
     def where(self, is_chosen: pa.ChunkedArray) -> "Judged":
         """Only some of the outputs. is_chosen: of each row."""
@@ -159,20 +160,21 @@ def read_judged(connection: duckdb.DuckDBPyConnection, run_id: str, criteria: Se
         {(criterion, model, checkpoint): count for criterion, model, checkpoint, count in unjudged},
         left_out,
         is_weighted,
-        _doubt_rates(connection, run_id) if drawn_count else {},
+        *(_read_doubt_draw(connection, run_id) if drawn_count else ()),
     )
 
 
-def _doubt_rates(connection: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, float]:
-    """Probability of each output of the queue `uncertain` before the first one that has no answer of a rater.
+def _read_doubt_draw(connection: duckdb.DuckDBPyConnection, run_id: str) -> tuple[dict[str, float], frozenset[str]]:
+    """Probability of each output to be drawn, and the outputs drawn: those before the first one without an answer.
 
-    An answer may be that a criterion does not apply.
+    Of the queue `uncertain`. An answer may be that a criterion does not apply.
     """
     draw = draw_by_doubt(connection, run_id)
     reached = {name for (name,) in connection.execute(_REACHED, [page_source(run_id)]).fetchall()}
     is_reached = np.array([output_id in reached for output_id in draw.output_ids])
-    rates = inclusion_rates(draw.keys, draw.weights, is_reached).tolist()
-    return {output_id: rate for output_id, rate in zip(draw.output_ids, rates, strict=True) if rate > 0.0}
+    rates, is_drawn = inclusion_rates(draw.keys, draw.weights, is_reached)
+    drawn_ids = frozenset(itertools.compress(draw.output_ids, is_drawn))
+    return dict(zip(draw.output_ids, rates.tolist(), strict=True)), drawn_ids
 
 
 def samples_of(
@@ -197,7 +199,7 @@ def samples_of(
         # A sample that was drawn at random has to be off by more.
         bound = MOST_SHIFT if pc.all(pc.filter(is_drawn, is_rated)).as_py() else suspicious_shift(rated)
         selection = _excused_note(excused_count, rated.n) or _selection_note(rated, bound)
-        drawn, unanswered_count = _drawn(rows, judged.doubt_rates)
+        drawn, unanswered_count = _drawn(rows, judged.doubt_rates, judged.drawn_ids)
         drawn_count = 0 if drawn is None else int((~np.isnan(drawn.ratings)).sum())
         if unanswered_count:
             excused_count += unanswered_count
@@ -265,14 +267,15 @@ def _rated(rows: pa.Table, codes: Mapping[str, int] | None) -> Rated:
     )
 
 
-def _drawn(rows: pa.Table, rates: Mapping[str, float]) -> tuple[Drawn | None, int]:
+def _drawn(rows: pa.Table, rates: Mapping[str, float], drawn_ids: Collection[str]) -> tuple[Drawn | None, int]:
     """Outputs with the ratings of both samples, and how many the judge's doubt drew that have no rating.
 
-    An output may be in both samples, which are independent.
+    An output may be in both samples, which are independent: its probability is that of either, whichever it came by.
     """
     ratings, by_doubt, scores = (rows.column(name).to_numpy() for name in ("rating", "doubt_rating", "score"))
-    doubt_rates = np.array([rates.get(output_id, 0.0) for output_id in rows.column("output_id").to_pylist()])
-    is_drawn, is_rated = doubt_rates > 0.0, ~np.isnan(ratings)
+    output_ids = rows.column("output_id").to_pylist()
+    doubt_rates = np.array([rates.get(output_id, 0.0) for output_id in output_ids])
+    is_drawn, is_rated = np.array([output_id in drawn_ids for output_id in output_ids]), ~np.isnan(ratings)
     if not (is_drawn & ~np.isnan(by_doubt)).any():
         return None, 0
     every = np.where(is_rated, ratings, np.where(is_drawn, by_doubt, np.nan))

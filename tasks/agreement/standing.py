@@ -25,8 +25,8 @@ LEAST_AGREEMENT = 0.6  # of the pairs of judge and people: a rule of thumb
 LEAST_PERFECT = 6
 MOST_DEGREES = 20  # of freedom: outputs may share cases, whose number a published figure does not tell
 MOST_BIAS = 0.05  # of a score (0..1): a judge whose interval of the bias lies within is called unbiased
-# Of the ratings, on outputs that a rule chose: a little over the one in ten of gold. If the judge is off by half a score
-# there, its bias moves by about `MOST_BIAS`.
+# Of the ratings, on outputs that a rule chose: a little over the one in ten of gold. Half a score off there moves the
+# bias by about `MOST_BIAS`.
 MOST_CHOSEN = 0.125
 MOST_BEHIND = 0.1  # alpha by which a judge that agrees with people as they do may be behind them
 SKILLS = ("cohen_kappa_quadratic", "spearman")  # 0 by chance; the second for scores that are not levels

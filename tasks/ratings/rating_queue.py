@@ -90,8 +90,8 @@ def choose_outputs(  # noqa: PLR0913 - each narrows the choice
     if queue is Queue.uncertain:
         draw = draw_by_doubt(connection, run_id)
         is_reached = np.arange(len(draw.output_ids)) < count
-        rates = inclusion_rates(draw.keys, draw.weights, is_reached)[:count].tolist()
-        pairs = zip(draw.output_ids[:count], rates, strict=True)
+        rates, _ = inclusion_rates(draw.keys, draw.weights, is_reached)
+        pairs = zip(draw.output_ids[:count], rates[:count].tolist(), strict=True)
         return tuple(QueuedOutput(output_id, queue.value, rate) for output_id, rate in pairs)
     if queue is not Queue.random:
         opinions = (_opinions(row, has_names=has_names) for row in rows[:count])

@@ -14,9 +14,11 @@ def test_weights_are_half_uniform_and_half_in_proportion_to_the_doubt():
 
 def test_an_output_is_included_with_the_probability_that_its_key_is_below_the_first_one_not_reached():
     keys, weights = np.array([0.2, 0.9, 0.5]), np.array([2.0, 1.0, 1.0])
-    reached = inclusion_rates(keys, weights, np.array([True, False, False]))
-    assert reached == pytest.approx([1 - np.exp(-2 * 0.5), 0.0, 0.0])
-    assert inclusion_rates(keys, weights, np.ones(3, bool)) == pytest.approx([1.0, 1.0, 1.0])
+    rates, is_drawn = inclusion_rates(keys, weights, np.array([True, False, False]))
+    assert rates == pytest.approx([1 - np.exp(-2 * 0.5), *2 * [1 - np.exp(-0.5)]])
+    assert is_drawn.tolist() == [True, False, False]
+    rates, is_drawn = inclusion_rates(keys, weights, np.ones(3, bool))
+    assert (rates.tolist(), is_drawn.all()) == ([1.0, 1.0, 1.0], True)
 
 
 def test_the_mean_is_the_weighted_one_where_the_judge_says_nothing():
@@ -34,7 +36,7 @@ def test_over_many_draws_the_mean_has_no_bias_though_the_rated_outputs_have():
     for seed in range(300):
         keys, weights = doubt_keys(np.minimum(quality, 1 - quality), np.random.default_rng(seed))
         reached = np.argsort(np.argsort(keys)) < 60
-        rates = inclusion_rates(keys, weights, reached)
+        rates, _ = inclusion_rates(keys, weights, reached)
         estimate = drawn_mean(Drawn(judged, np.where(reached, truth, np.nan), rates, np.arange(400)))
         found.append(estimate.value)
         rated.append(truth[reached].mean())
