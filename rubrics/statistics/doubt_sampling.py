@@ -41,8 +41,8 @@ def inclusion_rates(keys: Floats, weights: Floats, is_reached: NDArray[np.bool_]
 class Drawn:
     """Scores of all outputs by the judge, and ratings of those drawn.
 
-    judged: (output,). ratings: (output,), NaN where nobody rated. rates: (output,), the probability of a rating, over 0.
-    cases: (output,), number of each one's case.
+    judged: (output,). ratings: (output,), NaN where nobody rated. rates: (output,), the probability of a rating,
+    over 0. cases: (output,), number of each one's case.
     """
 
     judged: Floats

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.statistics.agreement import MOST_LEVELS
 from gradebook.rubrics.statistics.calibration import (
+    LEAST_RATED,
     MOST_SHIFT,
     Estimate,
     Rated,
@@ -29,7 +30,7 @@ from gradebook.rubrics.statistics.calibration import (
     selection_shift,
     suspicious_shift,
 )
-from gradebook.rubrics.statistics.doubt_sampling import Drawn, drawn_mean, inclusion_rates
+from gradebook.rubrics.statistics.doubt_sampling import LEAST_DRAWN, Drawn, drawn_mean, inclusion_rates
 from gradebook.rubrics.statistics.means import TIED
 from gradebook.rubrics.statistics.rating_estimates import post_stratified_mean, rate_next, rogan_gladen_mean
 from gradebook.rubrics.statistics.reasons import Reason
@@ -106,7 +107,7 @@ class Sample:
     sample that people gave no score: the criterion does not apply, or the rating was retracted. left_out: which ratings
     are not in the sample because a rule chose their outputs; None if there are none. note: why its estimates may be
     biased. chosen_count: ratings of outputs that a rule chose. drawn: all outputs, with the ratings of those that the
-    judge's doubt drew beside those of the sample; None if it drew none.
+    judge's doubt drew beside those of the sample; None if it drew none, or too few beside a random sample.
     """
 
     criterion_id: str
@@ -201,6 +202,8 @@ def samples_of(
         selection = _excused_note(excused_count, rated.n) or _selection_note(rated, bound)
         drawn, unanswered_count = _drawn(rows, judged.doubt_rates, judged.drawn_ids)
         drawn_count = 0 if drawn is None else int((~np.isnan(drawn.ratings)).sum())
+        if drawn_count < LEAST_DRAWN and rated.n >= LEAST_RATED:
+            drawn, unanswered_count = None, 0  # too few for a mean of their own: the random sample's stays as it is
         if unanswered_count:
             excused_count += unanswered_count
             selection = _excused_note(excused_count, max(rated.n, drawn_count))

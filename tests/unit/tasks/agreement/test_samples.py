@@ -42,3 +42,9 @@ def test_an_output_of_the_random_sample_alone_has_the_probability_of_both():
     drawn = sample_of(RANDOM, doubted, rates, {f"o{place}" for place in doubted}).drawn
     assert drawn.rates == pytest.approx([1 - (0.5 - place / 1000) * 0.8 for place in range(COUNT)])
     assert np.flatnonzero(~np.isnan(drawn.ratings)).tolist() == [*range(55)]
+
+
+def test_too_few_ratings_by_doubt_leave_the_random_samples_mean():
+    both = sample_of(RANDOM, {50: 1.0}, {"o50": 0.01}, {"o50"})
+    assert (both.drawn, both.selection, both.rated.n) == (None, None, 20)
+    assert both.left_out == "left out: 1 rating of uncertain outputs, which a rule chose; 20 rated outputs of a sample"
