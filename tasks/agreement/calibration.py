@@ -57,7 +57,7 @@ _CHOSEN = {
 
 _REACHED = """
 select distinct output_id from agreed_ratings
-where selection = 'uncertain' and inclusion_rate is not null and source = ?
+where (selection = 'gold' or selection = 'uncertain' and inclusion_rate is not null) and source = ?
 """
 _WEIGHTED = "select 1 from runs where run_id = ? and (settings ->> '$.stratify') is not null"
 _UNWEIGHTED = "the run's cases were drawn by stratum: its means are weighted, these are not"
@@ -70,8 +70,8 @@ class Judged:
     """Outputs that the judge scored: one row per output and criterion, sorted by criterion, model and checkpoint.
 
     table: criterion_id, model, checkpoint, case_id, shared (cluster or case), sample_index, output_id, score,
-    rating (null if unrated), is_drawn, doubt_rating. doubt_rates: by output, the probability that the judge's
-    doubt drew it, before the first output that nobody rated; drawn_ids: outputs that it drew; empty if it drew none.
+    rating (null if unrated), is_drawn, doubt_rating, gold_count. doubt_rates: by output, the probability that the
+    judge's doubt drew it, before the first output that nobody rated; drawn_ids: outputs that it drew; empty if none.
     unjudged: number of outputs without a judge's score because people score them instead, if not 0. left_out: number of
     ratings of outputs that a rule chose for rating, by the rule.
     """
@@ -168,7 +168,7 @@ def read_judged(connection: duckdb.DuckDBPyConnection, run_id: str, criteria: Se
 def _read_doubt_draw(connection: duckdb.DuckDBPyConnection, run_id: str) -> tuple[dict[str, float], frozenset[str]]:
     """Probability of each output to be drawn, and the outputs drawn: those before the first one without an answer.
 
-    Of the queue `uncertain`. An answer may be that a criterion does not apply.
+    Of the queue `uncertain`, whose gold outputs count too. An answer may be that a criterion does not apply.
     """
     draw = draw_by_doubt(connection, run_id)
     reached = {name for (name,) in connection.execute(_REACHED, [page_source(run_id)]).fetchall()}
@@ -212,7 +212,7 @@ def samples_of(
             drawn = None
         chosen_count = sum((left_out or {}).values())
         if drawn is not None:
-            left_out = {name: count for name, count in (left_out or {}).items() if name != "uncertain"}
+            left_out = _not_drawn(left_out or {}, rows, judged.drawn_ids)
             note = "; ".join(filter(None, (_drawn_note(drawn_count, rated.n), note)))
         left_out_words = _left_out_words(left_out, rated.n)
         group = criterion_id, model, checkpoint
@@ -285,6 +285,14 @@ def _drawn(rows: pa.Table, rates: Mapping[str, float], drawn_ids: Collection[str
     both = 1.0 - (1.0 - doubt_rates) * (1.0 - is_rated.mean())
     cases = rows.column("shared").combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
     return Drawn(scores, every, both, cases), int((is_drawn & np.isnan(every)).sum())
+
+
+def _not_drawn(left_out: Mapping[str, int], rows: pa.Table, drawn_ids: Collection[str]) -> dict[str, int]:
+    """Numbers of ratings that stay left out beside those that the judge's doubt drew, gold outputs among them."""
+    counts = zip(rows.column("output_id").to_pylist(), rows.column("gold_count").to_pylist(), strict=True)
+    drawn_gold_count = sum(count or 0 for output_id, count in counts if output_id in drawn_ids)
+    remaining = {**left_out, "uncertain": 0, "gold": left_out.get("gold", 0) - drawn_gold_count}
+    return {name: remaining[name] for name in left_out if remaining[name]}
 
 
 def _drawn_note(drawn_count: int, sample_count: int) -> str:

@@ -57,6 +57,7 @@ from gradebook.tasks.rubric_store.questions import add_questions_of_run
 from gradebook.tasks.system.processes import call_here
 
 EVERY = 10  # one of so many outputs is gold
+_DRAWN = Queue.uncertain.value
 Settled = Mapping[str, Mapping[str, Mapping[str, Any]]]  # level_id and score by output and criterion
 
 
@@ -98,13 +99,16 @@ select output_id, case_id, model, checkpoint, sample_index from output_scores wh
 def with_gold(tasks: Collection[Task], gold: Collection[Task], run_id: str) -> tuple[Task, ...]:
     """A queue with gold outputs mixed in, in a fixed random order: one in ten, beginning with the first output.
 
-    gold: tasks of all gold outputs. A gold output that is in the queue already is not repeated.
+    gold: tasks of all gold outputs. A gold output that is in the queue already is not repeated. In the queue
+    `uncertain`, which counts up to the first output that nobody rated, those that are not mixed in keep their places.
     """
     ids = {task.output_id for task in gold}
-    others = [task for task in tasks if task.output_id not in ids]
+    other_count = sum(task.output_id not in ids for task in tasks)
     pool = sorted(gold, key=lambda task: task.output_id)
     order = np.random.default_rng(list(f"{run_id} gold".encode())).permutation(len(pool))
-    count = min(len(pool), -(-len(others) // (EVERY - 1)) or len(pool))
+    count = min(len(pool), -(-other_count // (EVERY - 1)) or len(pool))
+    mixed_ids = {pool[index].output_id for index in order[:count]}
+    others = [task for task in tasks if task.output_id not in (mixed_ids if task.selection == _DRAWN else ids)]
     mixed: list[Task] = []
     for block, index in enumerate(order[:count]):
         mixed += [replace(pool[index], selection=GOLD, inclusion_rate=None)]

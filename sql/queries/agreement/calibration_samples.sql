@@ -2,7 +2,8 @@
 -- were preferred, in another run. score and rating are 0..1; rating is an adjudicator's decision on a disputed output,
 -- else the mean of the latest ratings; null if unrated, or if only a rule chose the output for rating. is_drawn: people
 -- rated it, or gave it no score, because it is in the run's random sample, on the page with the source $page_source.
--- doubt_rating: as rating, if the judge's doubt drew the output with a known probability.
+-- doubt_rating: as rating, if the judge's doubt drew the output with a known probability, or it is gold. gold_count:
+-- ratings of it as gold.
 -- shared: the output's cluster or case, as the macro cluster_of (a lake stores no macros). $criteria: these criteria,
 -- also of checks; null: those of the judge.
 with scored as (
@@ -34,6 +35,7 @@ rated as (
             when max(decisions.output_id) is null then coalesce(rating, avg(ratings.doubt_score))
             else max(decisions.score)
         end as doubt_rating,
+        count(*) filter (ratings.selection = 'gold') as gold_count,
     from latest_ratings as ratings
     left join latest_decisions as decisions
         on ratings.criterion_id = decisions.criterion_id
@@ -55,6 +57,7 @@ final as (
         rated.rating,
         drawn.output_id is not null as is_drawn,
         rated.doubt_rating,
+        rated.gold_count,
     from scored
     inner join outputs_of_run as outputs on scored.output_id = outputs.output_id
     left join rated on scored.criterion_id = rated.criterion_id and scored.output_id = rated.output_id

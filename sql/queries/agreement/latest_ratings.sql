@@ -1,6 +1,7 @@
 -- latest_ratings: one row per criterion_id, output_id, rater: the rating that counts in a verdict too (see
 -- tasks/ratings/run_ratings.py), with its selection. score is 0..1: what the criterion gives the level now.
--- doubt_score: of an output that the judge's doubt drew, with a known probability. sample_score: that of the rater's
+-- doubt_score: of an output that the judge's doubt drew, with a known probability, or of gold, which may be in the same
+-- queue. sample_score: that of the rater's
 -- latest rating of an output that no rule chose for rating, null if there is none. Ratings of a criterion that does
 -- not apply to the output do not count, nor do ratings that their rater took back, nor decisions of an adjudicator,
 -- nor ratings by people who saw what the judge said.
@@ -40,7 +41,9 @@ final as (
         score,
         selection,
         gold_score,
-        case when selection = 'uncertain' and inclusion_rate is not null then score end as doubt_score,
+        case
+            when selection = 'gold' or (selection = 'uncertain' and inclusion_rate is not null) then score
+        end as doubt_score,
         first_value(case when is_in_sample then score end) over (
             partition by output_id, criterion_id, rater
             order by is_in_sample desc, is_from_file desc, rated_at desc nulls last, line desc

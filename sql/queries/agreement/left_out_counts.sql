@@ -5,7 +5,7 @@ with outputs_of_run as (select output_id, model, checkpoint from output_scores w
 
 final as (
     select ratings.criterion_id, outputs.model, outputs.checkpoint, ratings.selection, count(*) as rating_count,
-        count(ratings.doubt_score) as drawn_count
+        count(ratings.doubt_score) filter (ratings.selection = 'uncertain') as drawn_count
     from latest_ratings as ratings
     inner join outputs_of_run as outputs on ratings.output_id = outputs.output_id
     where

@@ -259,18 +259,30 @@ def test_where_a_rule_chose_every_rated_output_there_is_no_corrected_mean(tmp_pa
     summarise(found, "r").as_json()
 
 
-def test_ratings_drawn_by_the_judges_doubt_count_by_their_probability_up_to_the_first_output_without(tmp_path):
+@pytest.mark.parametrize("golden_count", [0, 3])
+def test_ratings_drawn_by_the_judges_doubt_count_by_their_probability_up_to_the_first_output_without(
+    tmp_path, golden_count
+):
     found = rated_lake(tmp_path, [])
     commit(found, "doubts", tell_doubts)
     with connect(found, read_only=True) as connection:
         queue = choose_outputs(connection, "r", Queue.uncertain, 40)
+    source = page_source("r")
     answered = [queued.output_id for place, queued in enumerate(queue) if place != 34][:36]
 
     def rate_drawn(connection, _version):
         connection.executemany(
             "insert into ratings by name select ? as output_id, 'tone' as criterion_id, 'ann' as rater, ? as score, "
-            "'uncertain' as selection, 0.9 as inclusion_rate, ? as source",
-            [(name, RATED[int(name[1:]) % 4], page_source("r")) for name in answered],
+            "? as selection, ? as inclusion_rate, ? as source",
+            [
+                (
+                    name,
+                    RATED[int(name[1:]) % 4],
+                    *(("gold", None) if place < golden_count else ("uncertain", 0.9)),
+                    source,
+                )
+                for place, name in enumerate(answered)
+            ],
         )
 
     commit(found, "rate", rate_drawn)
@@ -281,6 +293,7 @@ def test_ratings_drawn_by_the_judges_doubt_count_by_their_probability_up_to_the_
     assert row.note.startswith(
         "34 rated outputs, 34 of them drawn by the judge's doubt: each rating counts by the inverse"
     )
+    assert "left out" not in row.note
 
 
 @pytest.mark.parametrize("selection", ["random", *matrix([None])])

@@ -12,7 +12,8 @@ from gradebook.tasks.agreement.raters import compare_raters
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.ratings.rating_queue import Queue, choose_outputs
-from gradebook.tasks.ratings.rating_session import opened_session
+from gradebook.tasks.ratings.rating_session import opened_session, with_gold
+from gradebook.tasks.ratings.rating_store import Task
 from tests.support.served_ratings import RUN, Served, rated_run
 
 GOLD = ({"output_id": "o8", "score": 1.0}, {"output_id": "o9", "score": 0.0})
@@ -78,6 +79,15 @@ def test_a_ratings_file_is_gold_and_is_not_shown_without_training(lake: Lake, tm
     with connect(lake, read_only=True) as connection:
         rated = connection.execute("select output_id, gold_score from ratings where selection = 'gold'").fetchall()
     assert rated == [("o3", 1.0)]
+
+
+def test_gold_that_is_not_mixed_into_the_queue_uncertain_keeps_its_place_there():
+    queues = {name: [Task(f"o{place}", name, 0.5, {}) for place in range(20)] for name in ("uncertain", "random")}
+    gold = [Task(f"o{place}", "gold", None, {}) for place in range(5, 15)]
+    for name, gone_count in (("uncertain", 0), ("random", 8)):
+        mixed = with_gold(queues[name], gold, "r")
+        assert len({task.output_id for task in mixed}) == len(mixed) == 20 - gone_count
+        assert sum(task.selection == "gold" for task in mixed) == 2
 
 
 def test_a_run_on_which_nothing_is_settled_is_no_gold(tmp_path: Path):

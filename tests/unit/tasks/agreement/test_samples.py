@@ -24,6 +24,7 @@ def sample_of(random_ratings, doubt_ratings, rates, drawn_ids):
         "is_drawn": [place in random_ratings for place in range(COUNT)],
         "doubt_rating": pa.array([doubt_ratings.get(place) for place in range(COUNT)], pa.float64()),
     }
+    columns["gold_count"] = pa.nulls(COUNT, pa.int64())
     connection = duckdb.connect()
     connection.execute(
         "create table agreed_levels as from (values ('tone', 0.0), ('tone', 1.0)) as t(criterion_id, score)"
