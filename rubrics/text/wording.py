@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 SHORTEST_S = 0.0005  # shorter times are shown as 0
+EACH_CASE_ONCE = "means and rates count each case once"  # in the note of a run with uneven numbers of outputs
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:

@@ -35,7 +35,7 @@ from gradebook.rubrics.statistics.means import TIED
 from gradebook.rubrics.statistics.rating_estimates import post_stratified_mean, rate_next, rogan_gladen_mean
 from gradebook.rubrics.statistics.reasons import Reason
 from gradebook.rubrics.text.reasons import asdict_in_words, reason_words
-from gradebook.rubrics.text.wording import counted
+from gradebook.rubrics.text.wording import EACH_CASE_ONCE, counted
 from gradebook.tasks.agreement.mart import add_decisions_of_run, add_ratings_of_run
 from gradebook.tasks.agreement.published_run import find_run, refuse_unknown, unrated_note
 from gradebook.tasks.lake.address import Lake
@@ -60,6 +60,8 @@ select distinct output_id from agreed_ratings
 where (selection = 'gold' or selection = 'uncertain' and inclusion_rate is not null) and source = ?
 """
 _WEIGHTED = "select 1 from runs where run_id = ? and (settings ->> '$.stratify') is not null"
+_COUNTS_CASES = "select 1 from runs where run_id = ? and contains(array_to_string(notes, chr(10)), ?)"
+_BY_OUTPUT = "cases have unlike numbers of outputs: the run's means count each case once, these each output"
 _UNWEIGHTED = "the run's cases were drawn by stratum: its means are weighted, these are not"
 
 Group = tuple[str, str, str | None]  # criterion, model, checkpoint
@@ -80,6 +82,7 @@ class Judged:
     unjudged: dict[Group, int]
     left_out: dict[Group, dict[str, int]]
     is_weighted: bool = False  # the run's cases were drawn by stratum, so its means are weighted, and these are not
+    weighting_note: str | None = None  # how the run's means are weighted, where these are not
     doubt_rates: Mapping[str, float] = field(default_factory=dict)
     drawn_ids: Collection[str] = frozenset()
 
@@ -156,11 +159,14 @@ def read_judged(connection: duckdb.DuckDBPyConnection, run_id: str, criteria: Se
         left_out.setdefault((criterion, model, checkpoint), {})[selection] = count
         drawn_count += of_doubt
     is_weighted = bool(connection.execute(_WEIGHTED, [run_id]).fetchall())
+    counts_cases = connection.execute(_COUNTS_CASES, [run_id, EACH_CASE_ONCE]).fetchall()
+    weighting_notes = (_UNWEIGHTED if is_weighted else None, _BY_OUTPUT if counts_cases else None)
     return Judged(
         table,
         {(criterion, model, checkpoint): count for criterion, model, checkpoint, count in unjudged},
         left_out,
         is_weighted,
+        "; ".join(filter(None, weighting_notes)) or None,
         *(_read_doubt_draw(connection, run_id) if drawn_count else ()),
     )
 
@@ -194,7 +200,7 @@ def samples_of(
         levels = tuple(row[0] for row in connection.execute(_LEVELS, [criterion_id]).fetchall())
         rated = _rated(rows, codes)
         unjudged = _unjudged_note(judged.unjudged.get((criterion_id, model, checkpoint), 0))
-        note = "; ".join(filter(None, (unjudged, _UNWEIGHTED if judged.is_weighted else None))) or None
+        note = "; ".join(filter(None, (unjudged, judged.weighting_note))) or None
         is_drawn, is_rated = rows.column("is_drawn"), pc.is_valid(rows.column("rating"))
         excused_count = pc.sum(pc.and_not(is_drawn, is_rated)).as_py() or 0
         # A sample that was drawn at random has to be off by more.

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 
 from gradebook.rubrics.model.methods import ROW_METHODS
 from gradebook.rubrics.prompts.model_families import family_of, is_same_model
-from gradebook.rubrics.text.wording import counted
+from gradebook.rubrics.text.wording import EACH_CASE_ONCE, counted
 from gradebook.tasks.comparing.baseline import baseline_notes
 from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.stopping import stored_stopping
@@ -120,9 +120,9 @@ def _uneven_note(run: Run, ingested: Ingested) -> dict[str, bool]:
     """A sentence on cases with unlike numbers of outputs of a model."""
     with open_database() as database:
         rows = database.execute(_UNEVEN.format(file_list(ingested.shards))).fetchall()
-    once = "case" if run.rubric.weights == "cases" else "output"
+    once = EACH_CASE_ONCE if run.rubric.weights == "cases" else "means and rates count each output once"
     return {
-        f"cases have {fewest:,} to {most:,} outputs of a model: means and rates count each {once} once "
+        f"cases have {fewest:,} to {most:,} outputs of a model: {once} "
         f"(`weights: {run.rubric.weights}` of the rubric)": True
         for fewest, most in rows
     }

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gradebook.rubrics.files.load import parse_rubric
+from gradebook.rubrics.text.wording import EACH_CASE_ONCE
 from gradebook.tasks.agreement.calibration import calibrate_run
 from gradebook.tasks.agreement.published_run import measure_run
 from gradebook.tasks.lake.address import find_lake
@@ -257,6 +258,15 @@ def test_where_a_rule_chose_every_rated_output_there_is_no_corrected_mean(tmp_pa
     assert row.note == "left out: 4 ratings of uncertain outputs, which a rule chose; 0 rated outputs of a sample"
     assert len(calibrate_run(found, "r", next_count=40).next_outputs) == 40
     summarise(found, "r").as_json()
+
+
+def test_means_beside_a_runs_means_that_count_each_case_once_say_so(tmp_path):
+    found = rated_lake(tmp_path, FIRST_EIGHT)
+    plain = calibration(found, "r").note
+    note = f"cases have 1 to 2 outputs of a model: {EACH_CASE_ONCE} (`weights: cases` of the rubric)"
+    commit(found, "note", lambda connection, _version: connection.execute("update runs set notes = [?]", [note]))
+    told = "cases have unlike numbers of outputs: the run's means count each case once, these each output"
+    assert (plain, calibration(found, "r").note) == (None, told)
 
 
 @pytest.mark.parametrize("golden_count", [0, 3])

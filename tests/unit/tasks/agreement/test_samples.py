@@ -30,7 +30,7 @@ def sample_of(random_ratings, doubt_ratings, rates, drawn_ids):
         "create table agreed_levels as from (values ('tone', 0.0), ('tone', 1.0)) as t(criterion_id, score)"
     )
     left_out = {("tone", "m", None): {"uncertain": len(doubt_ratings)}}
-    (sample,) = samples_of(connection, Judged(pa.table(columns), {}, left_out, False, rates, drawn_ids))
+    (sample,) = samples_of(connection, Judged(pa.table(columns), {}, left_out, doubt_rates=rates, drawn_ids=drawn_ids))
     return sample
 
 
