@@ -172,7 +172,8 @@ def _is_connected(choices: Choices, model_count: int) -> bool:
 def weakest_link(choices: Choices, model_count: int) -> int:
     """Least number of pairs of case and models without which the models fall apart (Stoer and Wagner 1997)."""
     links = np.zeros((model_count, model_count))
-    joined = np.unique(np.stack([choices.cases, choices.firsts, choices.seconds]), axis=1)
+    pairs = np.sort(np.stack([choices.firsts, choices.seconds]), axis=0)  # either order is the same link
+    joined = np.unique(np.stack([choices.cases, *pairs]), axis=1)
     np.add.at(links, (joined[1], joined[2]), 1.0)
     links += links.T
     np.fill_diagonal(links, 0.0)

@@ -75,3 +75,9 @@ def test_the_weakest_link_is_the_least_number_of_cases_without_which_models_fall
     edges = {(1, 2): 2, (1, 5): 3, (2, 3): 3, (2, 5): 2, (2, 6): 2, (3, 4): 4, (3, 7): 2, (4, 7): 2, (4, 8): 2}
     edges |= {(5, 6): 3, (6, 7): 1, (7, 8): 3}
     assert weakest_link(choices([(a - 1, b - 1, 1.0, count) for (a, b), count in edges.items()]), 8) == 4
+
+
+def test_a_case_asked_in_both_orders_is_one_link():
+    both_orders = choices([(0, 1, 1.0, 3), (1, 0, 0.0, 3)])
+    cases = np.tile(np.arange(3), 2)
+    assert weakest_link(Choices(both_orders.firsts, both_orders.seconds, both_orders.wins, cases), 2) == 3
