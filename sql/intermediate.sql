@@ -18,10 +18,27 @@ create table if not exists int_outputs_sliced (
 create table if not exists int_outputs_weighted (
     output_number integer,
     group_number integer,
+    case_number integer,
     stratum_number integer,
+    shared_weight double,
     weight bigint,
     case_weight bigint,
     dataset_case_count double
+);
+
+create table if not exists int_verdicts_reweighted (
+    output_number integer,
+    criterion_number integer,
+    weight bigint
+);
+
+create table if not exists int_measures_weighted (
+    scope varchar,
+    scope_id varchar,
+    output_number integer,
+    score_weight bigint,
+    pass_weight bigint,
+    gate_weight bigint
 );
 
 create table if not exists int_categories_applied (

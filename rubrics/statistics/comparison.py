@@ -212,7 +212,8 @@ def measure_pairs(
 
     scores_a, scores_b: (pair,), no NaN. clusters: (pair,), from 0, case of each. bounds: range of a difference.
     resample_count: of the bootstrap; 0: none. chosen_from: as in `measure_difference`, for each p and interval of the
-    difference. strata: by which means, rates and their intervals are weighted; signed ranks are then unknown.
+    difference. strata: by which means, rates and their intervals are weighted. Signed ranks count pairs, and are
+    unknown where cases were drawn at unlike rates.
     """
     of_a, of_b = (np.asarray(scores, dtype=np.float64) for scores in (scores_a, scores_b))
     differences = of_b - of_a
@@ -223,7 +224,7 @@ def measure_pairs(
     detectable = nan if mean.is_constant else minimal_effect(mean.standard_error, mean.df)
     boot = _bootstrap(differences, codes, strata, resample_count, 1.0 - (1.0 - LEVEL) / chosen_from)
     shares = count_shares(differences, codes, strata)
-    ranks = wilcoxon(differences, codes) if strata is None else nan
+    ranks = nan if _is_drawn(strata) else wilcoxon(differences, codes)
     return PairFigures(
         n=mean.n,
         case_count=mean.unit_count,
@@ -256,17 +257,24 @@ def measure_pairs(
 
 
 def with_power(
-    figures: PairFigures, differences: Floats, clusters: NDArray[np.int64], bounds: Interval, **tests: float
+    figures: PairFigures,
+    differences: Floats,
+    clusters: NDArray[np.int64],
+    bounds: Interval,
+    *,
+    strata: Strata | None = None,
+    **tests: float,
 ) -> PairFigures:
     """Figures with the power of the interval that decides, by `simulate_power`; as they are beyond `MOST_SIMULATED`
     cases, where it is that of t.
 
-    differences, clusters: (pair,). tests: test_count and chosen_from.
+    differences, clusters: (pair,). strata: as in `measure_pairs`, not drawn. tests: test_count and chosen_from.
     """
-    sums = cluster_sums(differences, clusters)[0]
+    weights = np.ones(differences.size) if strata is None else strata.weights
+    sums = cluster_sums(weights * differences, clusters)[0]
     if not 2 <= sums.size <= MOST_SIMULATED:
         return figures
-    by_case = np.clip(sums * sums.size / differences.size, bounds.low, bounds.high)
+    by_case = np.clip(sums * sums.size / weights.sum(), bounds.low, bounds.high)
     power = simulate_power(by_case, RELEASE_MARGIN, np.random.default_rng(SEED), bounds=bounds, **tests)
     return replace(figures, detectable_diff=_known(power.detectable), release_power=_known(power.release_power))
 
@@ -296,7 +304,7 @@ def measure_open(
         for difference in differences
     )
     least_diff, most_diff = (weighted_mean(difference, strata) for difference in differences)
-    p_missing = nan if strata is not None else mcnemar(*is_missing, codes)
+    p_missing = nan if _is_drawn(strata) else mcnemar(*is_missing, codes)
     figures = (p_missing, least_diff, most_diff, least.low, most.high, least.p, most.p)
     return OpenFigures(*(_known(figure) for figure in figures))
 
@@ -324,7 +332,7 @@ def measure_passes(
         pass_diff_high=_known(tested.high),
         gained_count=int((of_b > of_a).sum()),
         lost_count=int((of_b < of_a).sum()),
-        p_mcnemar=None if strata is not None else _known(mcnemar(of_a, of_b, codes)),
+        p_mcnemar=None if _is_drawn(strata) else _known(mcnemar(of_a, of_b, codes)),
     )
 
 
@@ -384,6 +392,10 @@ def _is_unseen(figures: PairFigures, *, is_up: bool) -> bool:
 def shared_clusters(clusters: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """Clusters; None if each has one pair, which is simpler and faster."""
     return clusters if np.bincount(clusters).max(initial=0) > 1 else None
+
+
+def _is_drawn(strata: Strata | None) -> bool:
+    return strata is not None and strata.is_drawn
 
 
 def _measure(values: Floats, clusters: NDArray[np.int64] | None, strata: Strata | None) -> Mean:

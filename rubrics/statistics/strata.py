@@ -22,16 +22,24 @@ LEAST_CLUSTERS = 5  # of a stratum with a variance of its own
 class Strata:
     """Design of a sample, by value. dataset_case_count: cases that it was drawn from.
 
-    codes: (n,), stratum, from 0. weights: (n,), over 0, such as 1 / inclusion rate.
+    codes: (n,), stratum, from 0. weights: (n,), over 0, such as 1 / inclusion rate. is_drawn: whether cases were drawn
+    at unlike rates; False: the weights only let each case count once, so all cases count the same.
     """
 
     codes: NDArray[np.int64]
     weights: Floats
     dataset_case_count: float
+    is_drawn: bool = True
 
     def at(self, selection: NDArray[np.int64] | NDArray[np.bool_]) -> "Strata":
         """Design of some of the values."""
-        return Strata(self.codes[selection], self.weights[selection], self.dataset_case_count)
+        return replace(self, codes=self.codes[selection], weights=self.weights[selection])
+
+
+def count_cases_once(cases: NDArray[np.int64]) -> Strata:
+    """Design by which each case counts once, whatever its number of values. cases: (n,), from 0."""
+    counts = np.bincount(cases)
+    return Strata(np.zeros(cases.size, np.int64), 1.0 / counts[cases], float(np.count_nonzero(counts)), is_drawn=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,16 @@ others as (
     select
         groups.model,
         groups.checkpoint,
-        mean_of_counted(scores.uniform_score, coalesce(weights.weight, 1)) as uniform_mean,
-        coalesce(sum(coalesce(weights.weight, 1)) filter (scores.failed_gates is not null), 0)
-            / if(max(scores.gate_count) > 0, sum(coalesce(weights.weight, 1))
+        mean_of_counted(scores.uniform_score, coalesce(weights.score_weight, 1)) as uniform_mean,
+        coalesce(sum(coalesce(weights.gate_weight, 1)) filter (scores.failed_gates is not null), 0)
+            / if(max(scores.gate_count) > 0, sum(coalesce(weights.gate_weight, 1))
                 filter (scores.failed_gates is not null or scores.unscored_gate_count = 0), null)
             as gate_failure_rate,
         any_value(samples) as samples,
     from int_outputs_scored as scores
-    left join int_outputs_weighted as weights on scores.output_number = weights.output_number
+    left join int_measures_weighted as weights
+        on weights.scope = 'run'
+        and scores.output_number = weights.output_number
     inner join int_groups_counted as groups on scores.group_number = groups.group_number
     left join int_samples_summed as samples on scores.group_number = samples.group_number
     group by groups.model, groups.checkpoint

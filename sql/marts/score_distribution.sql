@@ -1,14 +1,16 @@
 -- score_distribution: one row per run_id, model, checkpoint, score. n is the count of outputs with this score; share
--- (0..1) is the part of the scored outputs at or below it, weighted by int_outputs_weighted. Scores are exact; in a
+-- (0..1) is the part of the scored outputs at or below it, weighted by int_measures_weighted. Scores are exact; in a
 -- group with more than 1,000 distinct scores they are rounded to 3 digits.
 with run as (select * from stg_run),
 
 groups as (select * from int_groups_counted),
 
 scores as (
-    select scores.*, weights.weight
+    select scores.*, weights.score_weight as weight
     from int_outputs_scored as scores
-    left join int_outputs_weighted as weights on scores.output_number = weights.output_number
+    left join int_measures_weighted as weights
+        on weights.scope = 'run'
+        and scores.output_number = weights.output_number
     where scores.score is not null
 ),
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.statistics.means import TIED
-from gradebook.rubrics.statistics.strata import Strata
+from gradebook.rubrics.statistics.strata import Strata, count_cases_once
 from gradebook.tasks.comparing.sides import Groups, RunPair
 from gradebook.tasks.lake.rows import make_table
 from gradebook.tasks.lake.sql import query
@@ -119,9 +119,9 @@ class OutputPairs:
 class PairedSides:
     """Two models paired by case. overall: pairs of the overall score; by_criterion: pairs by criterion id.
 
-    strata: of the sample by stratum that a side is, by place; None: every pair counts as one. are_other_strata: whether
-    both sides are such samples, of different strata or rates; those of side B count. is_uneven: strata is one stratum,
-    by which cases with unlike numbers of pairs count once each.
+    strata: of the sample by stratum that a side is, by place. are_other_strata: whether both sides are such samples, of
+    different strata or rates; those of side B count. uneven_cases: number of the case by place, where cases have unlike
+    numbers of pairs and count once each. Without both, every pair counts as one.
     """
 
     overall: ScorePairs
@@ -129,10 +129,17 @@ class PairedSides:
     outputs: OutputPairs
     strata: Strata | None = None
     are_other_strata: bool = False
-    is_uneven: bool = False
+    uneven_cases: Integers | None = None
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether some pairs count more than others."""
+        return self.strata is not None or self.uneven_cases is not None
 
     def strata_at(self, places: Integers) -> Strata | None:
-        """Strata of the pairs at these places."""
+        """Strata of the pairs at these places: with uneven cases, a case counts once by its pairs among these."""
+        if self.uneven_cases is not None:
+            return count_cases_once(self.uneven_cases[places])
         return None if self.strata is None else self.strata.at(places)
 
     def is_same_at(self, places: Integers) -> Bools:
@@ -149,7 +156,9 @@ def pair_sides(
     """
     add_outputs(connection, wanted, groups)
     overall, *criteria = _read_scores(connection, {"run_a": wanted.run_a, "run_b": wanted.run_b})
-    return PairedSides(overall[1], dict(criteria), _read_outputs(connection), *_read_strata(connection, weights))
+    sides = PairedSides(overall[1], dict(criteria), _read_outputs(connection), *_read_strata(connection))
+    is_counted_once = sides.strata is None and weights == "cases"
+    return replace(sides, uneven_cases=_read_uneven_cases(connection)) if is_counted_once else sides
 
 
 def bound_overall(sides: PairedSides, rubric: Rubric, weights: Mapping[str, float]) -> PairedSides:
@@ -293,19 +302,27 @@ def _read_outputs(connection: duckdb.DuckDBPyConnection) -> OutputPairs:
     return OutputPairs(places, *uniform, _floats(table, "passed_a"), _floats(table, "passed_b"), ends, is_same)
 
 
-def _read_strata(connection: duckdb.DuckDBPyConnection, weights: str) -> tuple[Strata | None, bool, bool]:
-    """Strata by place, whether the sides have different ones, and whether they are those of uneven cases."""
+def _read_strata(connection: duckdb.DuckDBPyConnection) -> tuple[Strata | None, bool]:
+    """Strata by place, and whether the sides have different ones."""
     table = connection.execute(query("comparing/paired_strata")).to_arrow_table()
-    is_uneven = not table.num_rows and weights == "cases"
-    if is_uneven:
-        table = connection.execute(query("comparing/uneven_pairs")).to_arrow_table()
     if not table.num_rows:
-        return None, False, False
+        return None, False
     places = _integers(table, "place")
     codes, pair_weights = np.zeros(places[-1] + 1, dtype=np.int64), np.ones(places[-1] + 1)
     codes[places], pair_weights[places] = _integers(table, "code"), _floats(table, "weight")
     case_count = table.column("dataset_case_count")[0].as_py()
-    return Strata(codes, pair_weights, case_count), bool(pc.any(table.column("is_other")).as_py()), is_uneven
+    return Strata(codes, pair_weights, case_count), bool(pc.any(table.column("is_other")).as_py())
+
+
+def _read_uneven_cases(connection: duckdb.DuckDBPyConnection) -> Integers | None:
+    """Number of the case by place; None where all cases have as many pairs."""
+    table = connection.execute(query("comparing/uneven_pairs")).to_arrow_table()
+    if not table.num_rows:
+        return None
+    places = _integers(table, "place")
+    cases = np.zeros(places[-1] + 1, dtype=np.int64)
+    cases[places] = _integers(table, "uneven_case")
+    return cases
 
 
 def _integers(table: pa.Table, name: str) -> Integers:

@@ -210,9 +210,9 @@ STRATA = (
     "stratum, so means, shares and their intervals are weighted, and these are not known"
 )
 UNEVEN = (
-    "signed ranks, McNemar's test, the interval of sd_ratio and corrections by ratings: cases have unlike numbers of "
-    "pairs and count once each, so means, shares and their intervals are weighted, and these are not known; "
-    "`weights: outputs` of the rubric counts each pair"
+    "the interval of sd_ratio and corrections by ratings: cases have unlike numbers of pairs and count once each, so "
+    "means, shares and their intervals are weighted, and these are not known; signed ranks and McNemar's test count "
+    "pairs; `weights: outputs` of the rubric counts each pair everywhere"
 )
 OTHER_STRATA = (
     "by the strata of run A: the runs drew their cases by different strata or rates, and those of run B count"
@@ -431,14 +431,15 @@ class _Comparer:
         self.left_out += _uncompared_outputs(
             pair_name(*names), sides, is_one_version=self.is_one_version, is_stopped=self._is_stopped
         )
-        self.left_out += [UNEVEN if sides.is_uneven else STRATA] if sides.strata is not None else []
+        self.left_out += [] if sides.strata is None else [STRATA]
+        self.left_out += [] if sides.uneven_cases is None else [UNEVEN]
         self.left_out += [OTHER_STRATA] if sides.are_other_strata else []
         overall = explanation = None
         corrected: Corrected = {}
         if self.is_one_version:
             weighted = weigh_pairs(sides, self._new)
             overall = maker.overall(sides, weighted.bounds)
-            corrected = {} if sides.strata is not None else self._corrected(groups)
+            corrected = {} if sides.is_weighted else self._corrected(groups)
             overall = replace(overall, corrected=corrected.get((OVERALL, "")), wins=self._wins(weighted))
             explanation = explain(self._connection, sides, weighted, self._new, self._options.shares_at)
         return ModelComparison(

@@ -173,7 +173,8 @@ class RowMaker:
             is_scored = sides.overall.is_scored
             differences = (sides.overall.scores_b - sides.overall.scores_a)[is_scored]
             tests = {"test_count": self.test_count, "chosen_from": self.chosen_from}
-            figures = with_power(figures, differences, sides.overall.cases[is_scored], bounds, **tests)
+            strata = sides.strata_at(sides.overall.places[is_scored])
+            figures = with_power(figures, differences, sides.overall.cases[is_scored], bounds, strata=strata, **tests)
         passes = _measure_passes(sides)
         spread = _measure_spread(sides)
         identity = self.model_a, self.model_b, OVERALL, "", None

@@ -1,11 +1,14 @@
 -- int_scores_ranked: one row per scope (category or run), scope_id, model, checkpoint with a score. p05 to p95 are
--- quantiles of the outputs' scores: interpolated, or those of the weights (int_outputs_weighted). Different scores with
+-- quantiles of the outputs' scores: interpolated, or those of the weights (int_measures_weighted). Different scores with
 -- the same first 4 decimals count as that rounded value.
 -- materialized: table
 with outputs as (
-    select scores.*, weights.weight
+    select scores.*, weights.score_weight as weight
     from int_scores_unioned as scores
-    left join int_outputs_weighted as weights on scores.output_number = weights.output_number
+    left join int_measures_weighted as weights
+        on scores.scope = weights.scope
+        and scores.scope_id = weights.scope_id
+        and scores.output_number = weights.output_number
     where scores.score is not null
 ),
 

@@ -1,13 +1,17 @@
 -- int_values_clustered: one row per measure (score, pass or gate), scope (criterion, category, run or slice), scope_id,
 -- output_number of int_outputs_clustered with a value: a score, 1 for a pass and 0 for a fail, or 1 for a failed gate
--- and 0 for none. And one per case with several samples, for the measures pass_at_k and pass_hat_k of the run.
+-- and 0 for none, with its weight if it has one. And one per case with several samples, for the measures pass_at_k and
+-- pass_hat_k of the run.
 with outputs as (select * from int_outputs_clustered),
 
 -- Restricted to these outputs first, so that a run without clusters reads nothing.
 verdicts as (
-    select verdicts.*,
+    select verdicts.*, reweighted.weight as own_weight,
     from int_verdicts_weighted as verdicts
     semi join outputs on verdicts.output_number = outputs.output_number
+    left join int_verdicts_reweighted as reweighted
+        on verdicts.output_number = reweighted.output_number
+        and verdicts.criterion_number = reweighted.criterion_number
 ),
 
 slices as (
@@ -17,19 +21,25 @@ slices as (
 ),
 
 scores as (
-    select scores.*,
+    select scores.*, weights.score_weight, weights.pass_weight, weights.gate_weight,
     from int_scores_unioned as scores
     semi join outputs on scores.output_number = outputs.output_number
+    left join int_measures_weighted as weights
+        on scores.scope = weights.scope
+        and scores.scope_id = weights.scope_id
+        and scores.output_number = weights.output_number
 ),
 
 measured as (
     select output_number, 'criterion' as scope, criterion_id as scope_id, score,
         1.0 - is_below(score, pass_mark)::integer as pass, null as gate,
+        own_weight as score_weight, own_weight as pass_weight, null as gate_weight,
     from verdicts
     union all
     select
         slices.output_number, 'slice' as scope, slices.scope_id,
         verdicts.score, 1.0 - is_below(verdicts.score, verdicts.pass_mark)::integer as pass, null as gate,
+        own_weight as score_weight, own_weight as pass_weight, null as gate_weight,
     from slices
     inner join verdicts
         on slices.output_number = verdicts.output_number
@@ -37,6 +47,7 @@ measured as (
     where not verdicts.is_per_case
     union all
     select output_number, scope, scope_id, score, is_passed::integer as pass, is_gate_failed::integer as gate,
+        score_weight, pass_weight, gate_weight,
     from scores
 ),
 
@@ -49,7 +60,14 @@ final as (
         outputs.checkpoint,
         outputs.cluster_number,
         outputs.stratum_number,
-        outputs.weight,
+        coalesce(
+            case measures.measure
+                when 'score' then measured.score_weight
+                when 'pass' then measured.pass_weight
+                else measured.gate_weight
+            end,
+            outputs.weight
+        ) as weight,
         outputs.dataset_case_count,
         case measures.measure when 'score' then measured.score when 'pass' then measured.pass else measured.gate end
             as value,

@@ -1,7 +1,7 @@
 -- int_cases_weighted: one row per group_number, case_id whose outputs have weights: in a sample drawn by stratum those
 -- of the case (stg_case_weights); where cases have unlike numbers of outputs, over that number, unless the run's
--- weights are those of outputs. 1e9 on average. case_weight: that of the case as a whole. stratum_number: 0 without
--- strata. Empty for all other groups.
+-- weights are those of outputs. 1e9 on average. shared_weight: what the outputs share, null where weight is not over
+-- their number. case_weight: that of the case as a whole. stratum_number: 0 without strata. Empty for all other groups.
 -- materialized: table
 with counted as (
     select group_number, case_id, count(*) as n,
@@ -29,11 +29,10 @@ final as (
     select
         counted.group_number,
         counted.case_id,
+        (row_number() over ())::integer as case_number,
         coalesce(strata.stratum_number, 0) as stratum_number,
-        case
-            when groups.is_uneven then greatest(round(coalesce(strata.weight, 1e9) * groups.usual_n / counted.n), 1.0)
-            else strata.weight
-        end::bigint as weight,
+        case when groups.is_uneven then coalesce(strata.weight, 1e9) * groups.usual_n end::double as shared_weight,
+        coalesce(greatest(round(shared_weight / counted.n), 1.0), strata.weight)::bigint as weight,
         coalesce(strata.weight, 1000000000)::bigint as case_weight,
         coalesce(strata.dataset_case_count, groups.case_count)::double as dataset_case_count,
     from counted

@@ -1,7 +1,7 @@
 -- int_criteria_averaged: one row per group_number, criterion_id, of the rubric or per-case. Means and rates are in 0..1
 -- over the n scored outputs, of output_count to which the criterion applies; sd is of the sample, null where n is 1;
--- pass_rate is over the pass_count scores with a pass mark; all are weighted by int_outputs_weighted. category is null
--- where the rows of a per-case criterion disagree.
+-- pass_rate is over the pass_count scores with a pass mark; all are weighted by int_outputs_weighted and
+-- int_verdicts_reweighted. category is null where the rows of a per-case criterion disagree.
 -- materialized: table
 with criteria as (select * from int_criteria_weighted),
 
@@ -12,9 +12,12 @@ counted as (
         verdicts.criterion_number,
         verdicts.score,
         count(*) as n,
-        coalesce(sum(weights.weight), count(*)) as weight,
+        coalesce(sum(coalesce(reweighted.weight, weights.weight)), count(*)) as weight,
     from int_verdicts_numbered as verdicts
     left join int_outputs_weighted as weights on verdicts.output_number = weights.output_number
+    left join int_verdicts_reweighted as reweighted
+        on verdicts.output_number = reweighted.output_number
+        and verdicts.criterion_number = reweighted.criterion_number
     where verdicts.score is not null
     group by verdicts.group_number, verdicts.criterion_number, verdicts.score
 ),

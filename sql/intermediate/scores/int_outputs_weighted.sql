@@ -6,7 +6,9 @@ with final as (
     select
         outputs.output_number,
         outputs.group_number,
+        cases.case_number,
         cases.stratum_number,
+        cases.shared_weight,
         cases.weight,
         cases.case_weight,
         cases.dataset_case_count,

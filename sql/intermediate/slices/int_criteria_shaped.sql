@@ -17,12 +17,15 @@ means as (
 counted as (
     select
         means.model, means.checkpoint, means.criterion_id, verdicts.score,
-        coalesce(sum(weights.weight), count(*)) as weight,
+        coalesce(sum(coalesce(reweighted.weight, weights.weight)), count(*)) as weight,
     from int_verdicts_numbered as verdicts
     inner join means
         on verdicts.group_number = means.group_number
         and verdicts.criterion_number = means.criterion_number
     left join int_outputs_weighted as weights on verdicts.output_number = weights.output_number
+    left join int_verdicts_reweighted as reweighted
+        on verdicts.output_number = reweighted.output_number
+        and verdicts.criterion_number = reweighted.criterion_number
     where verdicts.score is not null
     group by means.model, means.checkpoint, means.criterion_id, verdicts.score
 ),

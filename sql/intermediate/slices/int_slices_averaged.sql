@@ -1,6 +1,6 @@
 -- int_slices_averaged: one row per slice_number, criterion_id of the rubric with at least 2 scores. scope_id names
 -- both; means are in 0..1 over the n scored outputs of the slice, pass_rate is over pass_count. output_weight: n, or
--- the sum of the outputs' weights (int_outputs_weighted), by which means and rates are weighted.
+-- the sum of the outputs' weights (as in int_criteria_averaged), by which means and rates are weighted.
 -- materialized: table
 with outputs as (select * from int_outputs_sliced),
 
@@ -18,10 +18,13 @@ counted as (
         verdicts.criterion_number,
         verdicts.score,
         count(*) as n,
-        coalesce(sum(weights.weight), count(*)) as weight,
+        coalesce(sum(coalesce(reweighted.weight, weights.weight)), count(*)) as weight,
     from outputs
     inner join int_verdicts_numbered as verdicts on outputs.output_number = verdicts.output_number
     left join int_outputs_weighted as weights on outputs.output_number = weights.output_number
+    left join int_verdicts_reweighted as reweighted
+        on verdicts.output_number = reweighted.output_number
+        and verdicts.criterion_number = reweighted.criterion_number
     where verdicts.score is not null
     group by outputs.slice_number, verdicts.criterion_number, verdicts.score
 ),

@@ -1,5 +1,5 @@
--- uneven_pairs: one row per place with an output on each side, in order: the weight of the pair, by which each case
--- counts once; dataset_case_count: cases. Empty where all cases have as many pairs.
+-- uneven_pairs: one row per place with an output on each side, in order: the number of its case, from 0. Empty where
+-- all cases have as many pairs.
 with paired as (
     select place, any_value(case_id) as case_id,
     from compared_outputs
@@ -7,20 +7,18 @@ with paired as (
     group by place
 ),
 
-weighed as (
-    select place, 1.0 / count(*) over (partition by case_id) as weight,
+counted as (
+    select
+        place,
+        dense_rank() over (order by case_id) - 1 as uneven_case,
+        count(*) over (partition by case_id) as n,
     from paired
 ),
 
 final as (
-    select
-        place,
-        0::bigint as code,
-        weight,
-        (select count(distinct case_id) from paired) as dataset_case_count,
-        false as is_other,
-    from weighed
-    where (select min(weight) < max(weight) from weighed)
+    select place, uneven_case,
+    from counted
+    where (select min(n) < max(n) from counted)
     order by place
 )
 

@@ -5,7 +5,7 @@ import pytest
 
 from gradebook.rubrics.statistics.intervals import Interval, Means
 from gradebook.rubrics.statistics.means import score_ends, score_interval, skewness_of
-from gradebook.rubrics.statistics.strata import Strata, measure_strata
+from gradebook.rubrics.statistics.strata import count_cases_once, measure_strata
 from tests.support.nightly import matrix
 
 TONE = {"tone": {"threshold": 0.5}}
@@ -105,15 +105,21 @@ def test_the_scores_of_a_points_rubric_reach_from_the_penalties_to_one(build, sc
     assert found == pytest.approx((expected.low, expected.high), abs=1e-8)
 
 
-@pytest.mark.parametrize("table", ["run_scores", *matrix(["criterion_scores", "category_scores"])])
-def test_cases_with_unlike_numbers_of_outputs_count_once_each_as_their_means_do(build, scores, table):
-    sizes = np.bincount(CASES)
-    means = np.bincount(CASES, scores) / sizes
-    weighted = measure_strata(scores, Strata(np.zeros(CASES.size, np.int64), 1.0 / sizes[CASES], 12.0), CASES)
-    fields = (30, 12, means.mean(), weighted.sd, means.std(ddof=1) / np.sqrt(12), 11)
-    low, high = score_ends(Means(*(np.array([float(field)]) for field in fields)), skewness_of(means[None]))
-    found = ends(built(build, scores, weights="cases"), table, "mean, ci_low, ci_high, cluster_count")
-    assert found == pytest.approx((means.mean(), low[0], high[0], 12), abs=1e-9)
+@pytest.mark.parametrize("missing_count", [0, 9])
+@pytest.mark.parametrize("table", ["run_scores", "criterion_scores", *matrix(["category_scores"])])
+def test_cases_with_unlike_numbers_of_outputs_count_once_each_as_their_means_do(build, scores, table, missing_count):
+    scored = np.sort(np.random.default_rng(4).permutation(CASES.size)[missing_count:])
+    cases = CASES[scored]
+    case_count = np.unique(cases).size
+    means = (np.bincount(cases, scores[scored]) / np.maximum(np.bincount(cases), 1))[np.unique(cases)]
+    weighted = measure_strata(scores[scored], count_cases_once(cases), cases)
+    fields = (scored.size, case_count, means.mean(), weighted.sd, means.std(ddof=1) / np.sqrt(case_count))
+    fields = [np.array([float(field)]) for field in (*fields, case_count - 1)]
+    low, high = score_ends(Means(*fields), skewness_of(means[None]))
+    rows = [score if index in scored else None for index, score in enumerate(scores)]
+    found = ends(built(build, rows, weights="cases"), table, "mean, ci_low, ci_high, cluster_count")
+    assert found == pytest.approx((weighted.mean, low[0], high[0], case_count), abs=1e-9)
+    assert weighted.mean == pytest.approx(means.mean())
 
 
 def test_outputs_count_once_each_if_the_rubric_says_so(build, scores):

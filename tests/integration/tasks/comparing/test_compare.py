@@ -13,6 +13,7 @@ from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.comparing.compare import Comparison, ComparisonOptions, compare_runs
 from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect_up_to_date
 from tests.support.nightly import matrix
 from tests.support.scored_lake import COMPARED_MARTS, Scored, make_lake, write_runs, write_scores
 
@@ -180,7 +181,23 @@ def uneven_runs() -> dict[str, Scored]:
             scored = [(case, sample, 0.0 if name == "b" and case == 0 else 1.0) for case, sample in places]
             rows = [{"case_id": f"c{case}", "sample_index": at, "scores": {"tone": tone}} for case, at, tone in scored]
             runs[f"by_{weights}_{name}"] = (counted, rows)
+    for name, rate in (("a", 0.9), ("b", 0.2)):
+        runs |= {f"lost_{name}": (LOST, lost_rows(rate)), f"unscored_{name}": (LOST, lost_rows(rate, 0.25))}
     return runs
+
+
+LOST = rubric("lost", {"id": "tone"}, {"id": "safe"}, missing="skip", pass_threshold=0.6)
+
+
+def lost_rows(rate: float, unscored_rate: float = 0.0) -> list[dict[str, Any]]:
+    """20 cases of three samples but for one. rate: of scores of 1; unscored_rate: of those after the first sample."""
+    rng, rows = np.random.default_rng(5), []
+    for case, sample in [(case, sample) for case in range(20) for sample in range(3)][:-1]:
+        scores = [float(score) for score in rng.random(2) < rate]
+        is_scored = (rng.random(2) >= unscored_rate) | (sample == 0)
+        tone, safe = (score if known else None for score, known in zip(scores, is_scored, strict=True))
+        rows.append({"case_id": f"c{case}", "sample_index": sample, "scores": {"tone": tone, "safe": safe}})
+    return rows
 
 
 def random_rows(found: Rubric, rng: np.random.Generator) -> list[dict[str, Any]]:
@@ -214,6 +231,40 @@ def test_cases_with_unlike_numbers_of_pairs_count_once_unless_the_rubric_counts_
     figures = found.models[0].overall.figures
     assert (figures.mean_diff, figures.case_count) == (pytest.approx(difference), 6)
     assert any("count once each" in reason for reason in found.not_compared) is is_said
+
+
+def test_a_case_of_which_some_outputs_have_no_score_counts_once(lake):
+    (found,) = compare_runs(lake, "unscored_a", "unscored_b", ComparisonOptions(resample_count=0)).models
+    tone_by_case: dict[str, list[float]] = {}
+    for row in lost_rows(0.9, 0.25):
+        if row["scores"]["tone"] is not None:
+            tone_by_case.setdefault(row["case_id"], []).append(row["scores"]["tone"])
+    (tone,) = [row.figures for row in found.criteria if row.scope_id == "tone"]
+    assert tone.mean_a == pytest.approx(np.mean([np.mean(tones) for tones in tone_by_case.values()]))
+
+
+@pytest.mark.nightly
+def test_means_of_cases_with_unlike_numbers_of_scores_are_those_of_the_tables(tmp_path):
+    lake, rows = make_lake(tmp_path), lost_rows(0.9, 0.25)
+    write_runs(lake, {name: (LOST, rows) for name in "ab"}, ("output_scores", "run_scores", "criterion_scores"))
+    (found,) = compare_runs(lake, "a", "b", ComparisonOptions(resample_count=0)).models
+    means = {(row.scope, row.scope_id): row.figures.mean_a for row in found.rows}
+    means["passes", ""] = found.overall.passes.pass_rate_a
+    with connect_up_to_date(lake) as connection:
+        tables = connection.execute(
+            "select 'overall', '', mean from run_scores where run_id = 'a' "
+            "union all select 'passes', '', pass_rate from run_scores where run_id = 'a' "
+            "union all select 'criterion', criterion_id, mean from criterion_scores where run_id = 'a'"
+        ).fetchall()
+    assert {(scope, scope_id): mean for scope, scope_id, mean in tables} == pytest.approx(means, abs=1e-9)
+
+
+def test_a_lost_sample_leaves_no_gate_undecided(lake):
+    rule = GateRule("p_wilcoxon < 0.05 and p_mcnemar < 0.05 and mean_diff < 0")
+    options = ComparisonOptions(gate=rule, resample_count=0)
+    found = compare_runs(lake, "lost_a", "lost_b", options)
+    overall = found.models[0].overall.figures
+    assert (found.gate.outcome, overall.release_power is None) == ("failed", False)
 
 
 def test_a_second_opinion_draws_the_criteria_together_and_decides_nothing(lake):
