@@ -60,7 +60,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list["subproces
         finished += [_run([sys.executable, "-c", program], folder, right) for program in (API, CRASH)]
         finished.append(_run_many(folder, right))
         finished += [_run([*GRADEBOOK, *line.split()], folder, right) for line in ALONE]
-        finished.append(_rate(folder, right))
+        finished += [_open_pages(folder, right, line) for line in (["rate", "--raters", "anna"], ["view"])]
         finished.append(_serve_rewards(folder, right))
     assert not processes_of(str(folder / "home"))
     return folder, finished
@@ -127,7 +127,7 @@ LATER = (
 # Commands that answer on their own streams, or as a Prefect flow.
 ALONE = ("nightly suites.yaml --prefect", "demo", "mcp")
 # What the fixture itself runs; a checkpoint is only announced to a Prefect server that somebody has set up.
-OTHERWISE = {"evaluate", "rate", "serve-rewards", "notify checkpoint"}
+OTHERWISE = {"evaluate", "rate", "view", "serve-rewards", "notify checkpoint"}
 # Commands that refuse a run of so few outputs, without traces, repeated replies or another run.
 TOO_SMALL = (
     *("'noise'", "'judges', 'compare'", "'judges', 'calibrate'", "'judges', 'recalibrate'", "'cases', 'items'"),
@@ -227,14 +227,15 @@ def _serve_rewards(folder: Path, env: dict[str, str]) -> "subprocess.CompletedPr
     return subprocess.CompletedProcess(line, server.returncode, out + shown, err)
 
 
-def _rate(folder: Path, env: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    """Rating pages of the run, opened once and then ended by the system."""
-    line = [*GRADEBOOK, "rate", "--raters", "anna"]
+def _open_pages(folder: Path, env: dict[str, str], words: list[str]) -> "subprocess.CompletedProcess[str]":
+    """Pages of a command, whose link is opened once, and which is then ended by the system."""
+    line = [*GRADEBOOK, *words]
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(line, cwd=folder, env=env, text=True, **pipes) as server:
         assert server.stdout is not None
         link = server.stdout.readline().split()[-1]
-        with urllib.request.urlopen(link, timeout=30) as page:
+        with browser.open(link, timeout=30) as page:
             shown = page.read().decode()
         server.terminate()
         out, err = server.communicate(timeout=60)
