@@ -32,15 +32,6 @@ create table if not exists int_verdicts_reweighted (
     weight bigint
 );
 
-create table if not exists int_measures_weighted (
-    scope varchar,
-    scope_id varchar,
-    output_number integer,
-    score_weight bigint,
-    pass_weight bigint,
-    gate_weight bigint
-);
-
 create table if not exists int_categories_applied (
     output_number integer,
     category_number integer,
@@ -84,6 +75,15 @@ create table if not exists int_slices_ranked (
     all_n bigint,
     all_sd double,
     all_skewness double
+);
+
+create table if not exists int_measures_weighted (
+    scope varchar,
+    scope_id varchar,
+    output_number integer,
+    score_weight bigint,
+    pass_weight bigint,
+    gate_weight bigint
 );
 
 create table if not exists int_scores_weighted (

@@ -16,8 +16,7 @@ others as (
         any_value(samples) as samples,
     from int_outputs_scored as scores
     left join int_measures_weighted as weights
-        on weights.scope = 'run'
-        and scores.output_number = weights.output_number
+        on weights.scope = 'run' and scores.output_number = weights.output_number
     inner join int_groups_counted as groups on scores.group_number = groups.group_number
     left join int_samples_summed as samples on scores.group_number = samples.group_number
     group by groups.model, groups.checkpoint

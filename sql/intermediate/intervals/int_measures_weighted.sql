@@ -1,6 +1,6 @@
--- int_measures_weighted: one row per scope (category or run), scope_id, output_number with a weight: those of its score,
--- its pass and its gates (int_outputs_weighted). Where cases have unlike numbers of outputs, the outputs for which a
--- measure is known share the weight of their case.
+-- int_measures_weighted: one row per scope (category or run), scope_id, output_number with a weight: those of its
+-- score, its pass and its gates (int_outputs_weighted). Where cases have unlike numbers of outputs, the outputs for
+-- which a measure is known share the weight of their case.
 -- empty without: int_cases_weighted
 -- materialized: table
 with counted as (

@@ -1,6 +1,6 @@
 -- int_scores_ranked: one row per scope (category or run), scope_id, model, checkpoint with a score. p05 to p95 are
--- quantiles of the outputs' scores: interpolated, or those of the weights (int_measures_weighted). Different scores with
--- the same first 4 decimals count as that rounded value.
+-- quantiles of the outputs' scores: interpolated, or those of the weights (int_measures_weighted). Different scores
+-- with the same first 4 decimals count as that rounded value.
 -- materialized: table
 with outputs as (
     select scores.*, weights.score_weight as weight

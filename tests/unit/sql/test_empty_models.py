@@ -25,9 +25,9 @@ BEHIND: dict[str, set[str]] = {}  # all that a model reads, directly or not
 for each in model_order():
     reads = relations_read(Model("", each, SQL[each]), KNOWN)
     BEHIND[each] = {*reads}.union(*(BEHIND.get(name, ()) for name in reads))
-# Two samples of each of 12 cases, in two slices, strata, and categories of a tree. The first lacks a score that the
-# rubric does not require, and has a criterion and opinions of its own.
-NAMES = [f"{case}-{sample}" for case in range(12) for sample in range(2)]
+# Two samples of each of 12 cases, three of the first, in two slices, strata, and categories of a tree. The first lacks
+# a score that the rubric does not require, and has a criterion and opinions of its own.
+NAMES = [f"{case}-{sample}" for case in range(12) for sample in range(2)] + ["0-2"]
 SCORES = {
     name: {"tone": place % 8 / 8, "facts": 1.0 if place < 12 else place % 3 / 4} for place, name in enumerate(NAMES)
 }

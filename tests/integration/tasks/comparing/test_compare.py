@@ -246,7 +246,7 @@ def test_a_case_of_which_some_outputs_have_no_score_counts_once(lake):
 @pytest.mark.nightly
 def test_means_of_cases_with_unlike_numbers_of_scores_are_those_of_the_tables(tmp_path):
     lake, rows = make_lake(tmp_path), lost_rows(0.9, 0.25)
-    write_runs(lake, {name: (LOST, rows) for name in "ab"}, ("output_scores", "run_scores", "criterion_scores"))
+    write_runs(lake, dict.fromkeys("ab", (LOST, rows)), ("output_scores", "run_scores", "criterion_scores"))
     (found,) = compare_runs(lake, "a", "b", ComparisonOptions(resample_count=0)).models
     means = {(row.scope, row.scope_id): row.figures.mean_a for row in found.rows}
     means["passes", ""] = found.overall.passes.pass_rate_a
