@@ -31,8 +31,8 @@ SPREAD_S = 0.5  # over which requests are spread after a hold
 STORM_REFUSALS = 3  # in a row, each after its hold: no pace avoids them
 STORM_LIMIT = 8  # requests in flight in a storm
 CALM_REPLIES = 5  # in a row, which end it
-LEAST_LIMIT = 2  # requests in flight, of which no smaller number helps
-VAIN_PACES = 3  # refusals in a row at so few, each after few replies: they come by chance
+VAIN_PACES = 3  # refusals in a row of a request alone in flight, each after few replies: they come by chance
+MOST_CHANCE = 0.3  # share of refusals, above which they are a limit
 CHANCE_COUNT = 50  # answers over which the share of such refusals is measured
 
 FAILURES_UNTIL_GONE = 3  # consecutive, without an answer in between
@@ -251,10 +251,10 @@ class Limiter:
         if self._refused_in_a_row >= STORM_REFUSALS and not announced:
             limit, self._hold_ends = max(limit, min(STORM_LIMIT, self._ceiling)), -math.inf
             self._requests.forget_refusals(now_s)
-        elif not announced and limit <= LEAST_LIMIT and self._is_pace_vain(replies):
+        elif not announced and limit == 1 and self._is_pace_vain(replies):  # alone in flight, if sent in this round
             limit, self._hold_ends = min(STORM_LIMIT, self._ceiling), -math.inf
             self._requests.forget_refusals(now_s)
-            self._by_chance = _ChanceRefusals(VAIN_PACES / (VAIN_PACES + self._vain_replies))
+            self._by_chance = _ChanceRefusals(self._vain_rate)
             self._vain_paces = self._vain_replies = 0
         elif not used_up and limit == 1 and 0 < replies < LEARNED_REPLIES and 0 < since_s <= LEARNING_S:
             self._requests.refuse(replies * 60 / since_s, now_s, pause_s, is_tried)
@@ -269,6 +269,7 @@ class Limiter:
         self._by_chance.note(is_refused=True)
         if announced or self._by_chance.is_over:
             self._by_chance = None
+            self._counted_replies, self._counted_refusals = 0, 1  # those by chance are no evidence that it is rare
         return self._by_chance is not None
 
     def _is_pace_vain(self, replies: int) -> bool:
@@ -276,7 +277,11 @@ class Limiter:
         is_refused_soon = 0 < replies < LEARNED_REPLIES
         self._vain_paces = self._vain_paces + 1 if is_refused_soon else 0
         self._vain_replies = self._vain_replies + replies if is_refused_soon else 0
-        return self._vain_paces >= VAIN_PACES
+        return self._vain_paces >= VAIN_PACES and self._vain_rate <= MOST_CHANCE
+
+    @property
+    def _vain_rate(self) -> float:
+        return self._vain_paces / (self._vain_paces + self._vain_replies)
 
     def _announced(self, headers: Mapping[str, str]) -> list[tuple[Bucket, RateLimit]]:
         limits = ((bucket, self._read_limit(headers, unit)) for unit, bucket in self._buckets.items())

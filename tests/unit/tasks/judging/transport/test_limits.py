@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -432,7 +432,7 @@ def test_rare_refusals_by_chance_do_not_slow_the_requests_down():
 
 
 @pytest.mark.parametrize(
-    ("refuse_rate", "retry_after_s", "most_s"), [(0.1, 1.0, 320), (0.2, 5.0, 640), (0.1, None, 320)]
+    ("refuse_rate", "retry_after_s", "most_s"), [(0.1, 1.0, 320), (0.2, 1.0, 320), (0.1, None, 320)]
 )
 def test_one_refusal_in_ten_by_chance_is_no_limit(refuse_rate: float, retry_after_s: float | None, most_s: float):
     # 64 s at 32 in flight. Taken for a limit per minute, as 1 in 10 was, they cost 7 hours.
@@ -441,6 +441,41 @@ def test_one_refusal_in_ten_by_chance_is_no_limit(refuse_rate: float, retry_afte
         return await ask_through(Limiter(32, now=virtual_now), endpoint, 2_000)
 
     assert run_virtually(steps()) < most_s
+
+
+@pytest.mark.parametrize(
+    ("limit", "latency_s", "retry_after_s", "most_refused"),
+    [
+        ({"most_out": 1}, 3.0, 5.0, 0.3),
+        ({"most_out": 1}, 3.0, 1.0, 0.3),
+        ({"most_out": 1}, 10.0, None, 0.45),  # two are tried every 15 s, so about every second reply
+        ({"per_minute": 60}, 3.0, 5.0, 0.3),
+        ({"per_minute": 10, "burst_s": 60}, 1.0, 5.0, 0.2),
+    ],
+)
+def test_a_low_limit_is_not_taken_for_chance(
+    limit: dict[str, Any], latency_s: float, retry_after_s: float | None, most_refused: float
+):
+    endpoint, _ = ask_simulated(
+        lambda: SimulatedEndpoint(latency_s=latency_s, tells="never", retry_after_s=retry_after_s, **limit), 150
+    )
+    assert endpoint.refused_rate <= most_refused
+
+
+def test_every_second_request_refused_is_not_taken_for_chance():
+    async def steps() -> int:
+        limiter, most = Limiter(64, now=virtual_now), 0
+        for number in range(200):
+            async with limiter.slot(1.0):
+                await asyncio.sleep(0.2)
+                if number % 2:
+                    limiter.note_rate_limit({}, 1.0, 0.2)
+                else:
+                    limiter.note_reply({}, 0.2)
+            most = max(most, limiter.limit) if number > 60 else 0
+        return most
+
+    assert run_virtually(steps()) <= 2
 
 
 def test_a_limit_that_comes_after_refusals_by_chance_is_still_found():
