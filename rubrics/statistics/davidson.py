@@ -92,7 +92,9 @@ def rank_models(choices: Choices, model_count: int) -> Ranking:
     links = weakest_link(choices, model_count)
     if links < LEAST_LINKS:
         without_intervals = [Strength(float(s), None, None, int(n)) for s, n in zip(strengths, counts, strict=True)]
-        return Ranking(tuple(without_intervals), effect, reason_of(Cause.THIN_LINK, links=links, least=LEAST_LINKS))
+        return Ranking(
+            tuple(without_intervals), effect, reason_of(Cause.THIN_LINK, link_count=links, least=LEAST_LINKS)
+        )
     errors = np.sqrt(np.einsum("ij,jk,ik->i", centred, fit.variance(values), centred))
     from scipy.special import stdtrit
 

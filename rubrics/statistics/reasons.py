@@ -44,7 +44,7 @@ class Cause(StrEnum):
     NEVER_BEATEN = auto()
     ONLY_TIED = auto()
     FEW_RANKED_CASES = auto()  # (case_count, least)
-    THIN_LINK = auto()  # (links, least)
+    THIN_LINK = auto()  # (link_count, least)
     FEW_VOICES = auto()  # (voice_count, least)
     FEW_TWICE_LABELLED = auto()  # (output_count, least)
 

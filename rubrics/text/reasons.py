@@ -51,7 +51,7 @@ _TEMPLATES = {
     Cause.RATERS_APART: "some raters share no output with the others",
     Cause.NEVER_BEATEN: "some models only won, or only lost, against the others",
     Cause.ONLY_TIED: "some models never lost, or never won, against the others: they only tied",
-    Cause.THIN_LINK: "{links} choices join some models to the others, expected {least} or more for intervals",
+    Cause.THIN_LINK: "found {links} that join some models to the others, expected {least} or more for intervals",
     Cause.FEW_RANKED_CASES: "found {cases}, expected {least} or more for intervals",
     Cause.FEW_VOICES: "found {voices}, expected {least}",
     Cause.FEW_TWICE_LABELLED: "found {outputs} with two labels or more, expected {least}",
@@ -60,6 +60,7 @@ _COUNTED = {  # number -> name of its count with the noun, one, many
     "case_count": ("cases", "case", "cases"),
     "output_count": ("outputs", "output", "outputs"),
     "rated_count": ("rated", "rated output", "rated outputs"),
+    "link_count": ("links", "case", "cases"),
     "voice_count": ("voices", "rater or judge", "raters and judges"),
 }
 

@@ -25,7 +25,7 @@ def choose(served: Served, rater: str, prefer: str) -> None:
     """Rate all pairs by which side has the model's text."""
     served.enter(rater)
     while (place := served.client.get("/").headers.get("location")) is not None:
-        page = served.client.get(place).text
+        page = served.client.get(place).text.partition("</style>")[2]
         first = "1" if page.index(f"{prefer}") < page.index({"large": "small", "small": "large"}[prefer]) else "2"
         sent = {"level.tone": f"{first}_much", "level.overall": "tie", "version": "0", "action": "submit"}
         sent["evidence.tone"] = json.dumps([prefer])

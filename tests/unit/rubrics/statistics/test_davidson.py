@@ -65,7 +65,10 @@ def test_a_model_that_never_lost_has_no_strength_and_few_cases_have_no_interval(
 def test_models_that_fewer_than_five_cases_join_have_strengths_without_intervals():
     halves = [(low, low + 1, wins, 20) for low in (0, 2) for wins in (0.0, 1.0)]
     thin = rank_models(choices([*halves, (1, 2, 0.0, 2), (1, 2, 1.0, 2)]), 4)
-    assert reason_words(thin.reason) == "4 choices join some models to the others, expected 5 or more for intervals"
+    assert (
+        reason_words(thin.reason)
+        == "found 4 cases that join some models to the others, expected 5 or more for intervals"
+    )
     assert thin.strengths[0].value is not None and thin.strengths[0].ci_low is None
     assert rank_models(choices([*halves, (1, 2, 0.0, 3), (0, 3, 1.0, 2)]), 4).strengths[0].ci_low is not None
 

@@ -208,7 +208,7 @@ def test_a_comment_fits_githubs_limit_with_any_names(folder):
         summary = replace(source.summary, unmet=(Unmet(None, "|" * 1_000, "|" * 1_000),) * 500)
         text = run_comment(replace(source, summary=summary))
     assert len(text) <= MOST_CHARACTERS
-    assert "and 485 others" in text
+    assert "and 492 others" in text
     assert "Full report" in text
 
 
