@@ -229,5 +229,6 @@ def test_changes_of_the_input_are_noted(evaluate, inputs):
         "1 of 15 rows refused: see the table quarantine",
         "1 repeated row stored once",
         "unknown columns are stored in metadata: colour",
+        "cases have 1 to 2 outputs of a model: means and rates count each case once (`weights: cases` of the rubric)",
         "no --judge: clarity unscored",
     ]
