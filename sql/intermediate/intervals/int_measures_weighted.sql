@@ -23,9 +23,9 @@ final as (
         scope,
         scope_id,
         output_number,
-        coalesce(greatest(round(shared_weight / score_count), 1.0), weight)::bigint as score_weight,
-        coalesce(greatest(round(shared_weight / pass_count), 1.0), weight)::bigint as pass_weight,
-        coalesce(greatest(round(shared_weight / gate_count), 1.0), weight)::bigint as gate_weight,
+        if(shared_weight is null, weight, greatest(round(shared_weight / score_count), 1.0))::bigint as score_weight,
+        if(shared_weight is null, weight, greatest(round(shared_weight / pass_count), 1.0))::bigint as pass_weight,
+        if(shared_weight is null, weight, greatest(round(shared_weight / gate_count), 1.0))::bigint as gate_weight,
     from counted
 )
 

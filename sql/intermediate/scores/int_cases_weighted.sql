@@ -32,7 +32,7 @@ final as (
         (row_number() over ())::integer as case_number,
         coalesce(strata.stratum_number, 0) as stratum_number,
         case when groups.is_uneven then coalesce(strata.weight, 1e9) * groups.usual_n end::double as shared_weight,
-        coalesce(greatest(round(shared_weight / counted.n), 1.0), strata.weight)::bigint as weight,
+        if(shared_weight is null, strata.weight, greatest(round(shared_weight / counted.n), 1.0))::bigint as weight,
         coalesce(strata.weight, 1000000000)::bigint as case_weight,
         coalesce(strata.dataset_case_count, groups.case_count)::double as dataset_case_count,
     from counted

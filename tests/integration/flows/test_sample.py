@@ -37,7 +37,6 @@ def test_a_sample_of_no_case_is_refused(gradebook, words, tmp_path, size, messag
     assert not (tmp_path / "lake").exists()
 
 
-@pytest.mark.nightly
 def test_a_sample_by_stratum_is_weighted_in_every_figure_and_says_so(evaluate, gradebook, tmp_path):
     # 30 easy cases that pass and 10 hard ones that fail: the plain mean of 6 + 4 cases is not the dataset's 0.75
     rows = [
