@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Self
 from urllib.parse import urlencode
 
@@ -91,10 +92,11 @@ class RubricLine:
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """Run in the list. word: its verdict; None where it is not published."""
+    """Run in the list. word: its verdict; None where it is not published. data: name of its file, without folders."""
 
     run: Row
     word: str | None
+    data: str
     mean: str
     weakest: str
     cost: str
@@ -156,7 +158,8 @@ def _run_line(run: Row, word: str | None) -> RunLine:
         mean = score_words(low)
         mean += "" if run["model_count"] == 1 else f" … {score_words(high)}"
     weakest = "" if run["weakest_mean"] is None else f"{run['weakest_id']} {score_words(run['weakest_mean'])}"
-    return RunLine(run, word, mean, weakest, price_words(run["cost_usd"]))
+    data = PurePath(run["dataset"] or "").name or run["dataset"] or ""
+    return RunLine(run, word, data, mean, weakest, price_words(run["cost_usd"]))
 
 
 def _trends(history: Sequence[Row], run_id: str) -> tuple[TrendLine, ...]:
