@@ -16,11 +16,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from gradebook.rubrics.prompts.prompt import case_digest, criterion_digest, request_key
 from gradebook.tasks.judging.replies.question import Answer, Question
 from gradebook.tasks.judging.session.session import open_session
 from gradebook.tasks.judging.settings.judge import JudgeSettings
-from tests.support.asked import TONE, journaled, make_question
+from tests.support.asked import TONE, ask_each, journaled, make_question
 from tests.support.real_servers import FOLDER, SERVER, WEIGHTS, RealServer, served_llama
 
 READ = ("scored", "evidence_unverified", "abstained")
@@ -30,15 +29,7 @@ ASPECTS = ("Is it warm?", "Does it help?", "Is it brief?")
 def make_questions(count: int) -> list[Question]:
     criteria = [TONE.model_copy(update={"id": f"c{place}", "description": text}) for place, text in enumerate(ASPECTS)]
     cases = [make_question(number, "Thank you for asking. Hold the button for ten seconds.") for number in range(count)]
-    return [
-        replace(
-            first,
-            criterion=criterion,
-            request_key=request_key("0" * 32, criterion_digest(criterion), case_digest(first.case)),
-        )
-        for first in cases
-        for criterion in criteria
-    ]
+    return ask_each(cases, criteria)
 
 
 def measure(server: RealServer, mode: str, count: int) -> str:

@@ -5,8 +5,9 @@ from rich.markup import escape
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, print_json
 from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.terminal import plain, say, show_rows, stderr
-from gradebook.rubrics.text.wording import price_words, score_words
+from gradebook.rubrics.text.wording import price_words
 from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.published.run_tables import mean_words, weakest_words
 from gradebook.tasks.published.summary import list_runs_with_verdicts
 
 HEADINGS = (
@@ -47,21 +48,13 @@ def runs(
         stderr.print(f"no run in {escape(plain(lake))}; `gradebook evaluate` makes one")
 
 
-def _mean_words(row: Row) -> str:
-    """Mean of a run: `0.812`, of several models `0.622 … 0.937`; nothing without one."""
-    low, high = row["lowest_mean"], row["highest_mean"]
-    if low is None:
-        return ""
-    return score_words(low) if row["model_count"] == 1 else f"{score_words(low)} … {score_words(high)}"
-
-
 def _cells(row: Row) -> tuple[object, ...]:
     return (
         row["run_id"],
         row["status"],
         row["verdict"],
-        _mean_words(row),
-        "" if row["weakest_mean"] is None else f"{row['weakest_id']} {score_words(row['weakest_mean'])}",
+        mean_words(row),
+        weakest_words(row),
         f"{row['rubric_id']} {row['rubric_version']}",
         "" if row["output_count"] is None else f"{row['output_count']:,}{' (stopped)' if row['stopped_at'] else ''}",
         price_words(row["cost_usd"]),

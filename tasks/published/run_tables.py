@@ -37,6 +37,19 @@ def mean_interval_words(row: Row) -> str:
     return interval_words(row["ci_low"], row["ci_high"])
 
 
+def mean_words(run: Row) -> str:
+    """Mean of a run of `read_runs`: `0.812`, of several models `0.622 … 0.937`; nothing without one."""
+    low, high = run["lowest_mean"], run["highest_mean"]
+    if low is None:
+        return ""
+    return score_words(low) if run["model_count"] == 1 else f"{score_words(low)} … {score_words(high)}"
+
+
+def weakest_words(run: Row) -> str:
+    """Criterion with the lowest mean of a run of `read_runs`, and that mean; nothing without one."""
+    return "" if run["weakest_mean"] is None else f"{run['weakest_id']} {score_words(run['weakest_mean'])}"
+
+
 def _rate_cell(name: str) -> Callable[[Row], str]:
     return lambda row: rate_words(row[name])
 

@@ -303,7 +303,7 @@ def shipped_pages(taken: Collection[str]) -> tuple[RubricPage, ...]:
 def _page(rubric_id: str, rows: Sequence[Row], rubrics: dict[tuple[str, str], Rubric | None]) -> RubricPage:
     texts = [rubrics.get((rubric_id, row["rubric_version"])) for row in rows]
     versions = tuple(
-        RubricVersion(row["rubric_version"], row, *_tables(text), _changes(older, text))
+        RubricVersion(row["rubric_version"], row, *_tables(text), version_changes(older, text))
         for row, text, older in zip(rows, texts, [*texts[1:], None], strict=True)
     )
     newest = texts[0]
@@ -319,7 +319,8 @@ def _readable(row: Row) -> Rubric | None:
         return None
 
 
-def _changes(older: Rubric | None, newer: Rubric | None) -> tuple[str, ...]:
+def version_changes(older: Rubric | None, newer: Rubric | None) -> tuple[str, ...]:
+    """What a version changed, a sentence each, with the step that it needs; nothing if one of the two is unknown."""
     if older is None or newer is None:
         return ()
     return tuple(f"{step}: {reason}" for step, reason in required_step(older, newer).reasons)

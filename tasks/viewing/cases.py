@@ -20,12 +20,11 @@ from gradebook.tasks.lake.rows import Row, model_name, read_published_run, read_
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.origin_fields import OriginField, origin_fields
 from gradebook.tasks.published.provenance import Origin, read_origins
-from gradebook.tasks.published.summary import RunSummary, read_summary
+from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.report_source import read_bare_source
 from gradebook.tasks.reporting.sections.examples import Example, read_outputs
 from gradebook.tasks.rubric_store.questions import add_questions_of_run
-from gradebook.tasks.viewing.frame import Frame
-from gradebook.tasks.viewing.home import page_number
+from gradebook.tasks.viewing.frame import Frame, count_pages, page_number
 
 ROWS_A_PAGE = 50
 MOST_MODELS = 12  # columns of the grid
@@ -35,20 +34,7 @@ MOST_COMPARED_WORDS = 1_500  # of each of two answers
 MOST_FIELD = 10_000  # characters of a text of an origin
 SHOWN_ABOVE = ("asked", "output")  # texts of an origin that the page has anyway
 GRIDS = ("models", "criteria")
-_MODELS = """
-select model, checkpoint, count(*) as output_count from output_scores where run_id = ? group by model, checkpoint
-order by model, checkpoint
-"""
-_CRITERIA = """
-select criteria.criterion_id from criteria
-inner join runs on runs.rubric_id = criteria.rubric_id and runs.rubric_version = criteria.rubric_version
-where runs.run_id = ? order by criteria.position nulls last, criteria.criterion_id
-"""
-_LEVELS = """
-select levels.criterion_id, levels.level_id from levels
-inner join runs on runs.rubric_id = levels.rubric_id and runs.rubric_version = levels.rubric_version
-where runs.run_id = ? order by levels.score, levels.level_id
-"""
+_MODELS = "select distinct model, checkpoint from output_scores where run_id = ? order by model, checkpoint"
 # What each filter asks of an output; its value is a parameter of the same name.
 _CONDITIONS = {
     "model": "scores.model = $model",
@@ -81,7 +67,7 @@ def routes(frame: Frame) -> list[Route]:
     def case(request: Request) -> str:
         values, names = request.query_params, request.path_params
         filters = CaseFilters.read(values)
-        summary = frame.at_version(read_published_summary, names["run_id"])
+        summary = frame.summary(names["run_id"])
         page = read_case_page(frame.lake, summary, names["case_id"], filters, place_of(values.get("at")))
         lake_words = frame.lake.words(is_passed_on=True)
         return frame.render("case.html.j2", f"{page.case_id} · gradebook", page=page, lake_words=lake_words)
@@ -129,22 +115,21 @@ class CaseFilters:
 
     def address(self, run_id: str, **changes: Any) -> str:
         """Address of the grid with these filters, some of them changed."""
-        return f"/runs/{quote(run_id, safe='')}/cases{replace(self, **changes).words}"
+        values = replace(self, **changes).values
+        return f"/runs/{quote(run_id, safe='')}/cases{f'?{urlencode(values)}' if values else ''}"
 
     def case_address(self, run_id: str, case_id: str, place: int) -> str:
         """Address of a case; its page leads back here, and on to its neighbours. place: in the grid, from 0."""
-        words = self.words or "?"
-        sign = "" if words == "?" else "&"
-        return f"/runs/{quote(run_id, safe='')}/cases/{quote(case_id, safe='')}{words}{sign}at={place}"
+        values = urlencode({**self.values, "at": place})
+        return f"/runs/{quote(run_id, safe='')}/cases/{quote(case_id, safe='')}?{values}"
 
     @property
-    def words(self) -> str:
-        """The filters as the end of an address, from the `?` on; empty without any."""
+    def values(self) -> dict[str, str]:
+        """Values of an address, without those that filter nothing."""
         texts = {name: getattr(self, name) for name in ("grid", *_TEXTS)}
         flags = {name: "1" if getattr(self, name) else "" for name in _FLAGS}
         numbers = {"page": str(self.page) if self.page > 1 else ""}
-        given = {name: value for name, value in (texts | flags | numbers).items() if value}
-        return f"?{urlencode(given)}" if given else ""
+        return {name: value for name, value in (texts | flags | numbers).items() if value}
 
     def outputs(self, run: Row) -> tuple[str, Row]:
         """Select of the outputs that pass, and its parameters. run: row of `runs`."""
@@ -220,9 +205,11 @@ def read_case_grid(lake: Lake, run_id: str, filters: CaseFilters) -> CaseGrid:
     with connect_up_to_date(lake, is_pinned=True) as connection:
         run = read_published_run(connection, lake, run_id, option="run")
         models = read_rows(connection, _MODELS, run_id)
-        criteria = tuple(row["criterion_id"] for row in read_rows(connection, _CRITERIA, run_id))
-        levels = [row for row in read_rows(connection, _LEVELS, run_id) if row["criterion_id"] == filters.criterion]
-        grid = filters.grid or ("models" if len(models) > 1 else "criteria")
+        criteria = tuple(
+            row["criterion_id"] for row in read_rows(connection, query("reporting/criteria"), run_id=run_id)
+        )
+        levels = read_rows(connection, query("reporting/levels"), run_id=run_id)
+        grid = _grid_of(filters, models)
         offset = (filters.page - 1) * ROWS_A_PAGE
         shown_rows, total_count = read_grid_rows(connection, run, grid, filters, offset, ROWS_A_PAGE)
         if grid == "models":
@@ -239,12 +226,17 @@ def read_case_grid(lake: Lake, run_id: str, filters: CaseFilters) -> CaseGrid:
         names,
         tuple(rows),
         total_count,
-        max(1, -(-total_count // ROWS_A_PAGE)),
+        count_pages(total_count, ROWS_A_PAGE),
         tuple(dict.fromkeys(row["model"] for row in models)),
         criteria,
-        tuple(row["level_id"] for row in levels),
+        tuple(row["level_id"] for row in levels if row["criterion_id"] == filters.criterion),
         baseline_of(run) is not None,
     )
+
+
+def _grid_of(filters: CaseFilters, models: Sequence[Row]) -> str:
+    """Grid that the filters name; by default the models of a run of several, the criteria of a single model."""
+    return filters.grid or ("models" if len(models) > 1 else "criteria")
 
 
 def read_grid_rows(
@@ -371,21 +363,13 @@ def read_case_page(lake: Lake, summary: RunSummary, case_id: str, filters: CaseF
     )
 
 
-def read_published_summary(lake: Lake, run_id: str) -> RunSummary:
-    """Summary of a run. Raises `InputError` for a run that is not there or not published."""
-    with connect_up_to_date(lake, is_pinned=True) as connection:
-        read_published_run(connection, lake, run_id, option="run")
-        return read_summary(connection, lake, run_id)
-
-
 def _neighbours(
     connection: duckdb.DuckDBPyConnection, run: Row, filters: CaseFilters, place: int | None
 ) -> tuple[str | None, str | None]:
     """Addresses of the cases before and after this one in the grid."""
     if place is None:
         return None, None
-    models = read_rows(connection, _MODELS, run["run_id"])
-    grid = filters.grid or ("models" if len(models) > 1 else "criteria")
+    grid = _grid_of(filters, read_rows(connection, _MODELS, run["run_id"]))
     start = max(0, place - 1)
     rows, _ = read_grid_rows(connection, run, grid, filters, start, 3)
     places = {start + index: row["case_id"] for index, row in enumerate(rows)}

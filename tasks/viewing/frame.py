@@ -12,6 +12,7 @@ from starlette.routing import Route
 from gradebook.rubrics.model.errors import GradebookError, InputError
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import latest_version
+from gradebook.tasks.published.summary import RunSummary, summarise
 from gradebook.tasks.reporting.rendering import page_text, render, script
 from gradebook.tasks.viewing.progress import ProgressReader
 
@@ -27,6 +28,7 @@ SCRIPTS: dict[str, Callable[[], str]] = {
     "/static/view.js": lambda: page_text("view/view.js"),
 }
 
+MOST_DIGITS = 7  # of a page's number
 MOST_STORED = 64  # contents of pages: a report has up to some MB
 
 Contents = TypeVar("Contents")
@@ -42,16 +44,18 @@ class Frame:
         self._stored: OrderedDict[tuple[Hashable, ...], tuple[int, Any]] = OrderedDict()
         self._lock = Lock()
 
-    def at_version(self, read: Callable[..., Contents], *arguments: Hashable, beside: str = "") -> Contents:
+    def at_version(
+        self, read: Callable[..., Contents], *arguments: Hashable, beside: str = "", **derived: Any
+    ) -> Contents:
         """Contents that depend on the lake: `read(lake, *arguments)`, stored until the lake has a new version.
 
-        beside: what else they depend on.
+        beside: what else they depend on. derived: further arguments that follow from these and the lake.
         """
         key, version = (read.__qualname__, beside, *arguments), latest_version(self.lake)
         with self._lock:
             stored = self._stored.get(key)
         if stored is None or stored[0] != version:
-            stored = version, read(self.lake, *arguments)
+            stored = version, read(self.lake, *arguments, **derived)
         with self._lock:
             self._stored[key] = stored
             self._stored.move_to_end(key)
@@ -59,6 +63,10 @@ class Frame:
                 self._stored.popitem(last=False)
         contents: Contents = stored[1]
         return contents
+
+    def summary(self, run_id: str) -> RunSummary:
+        """Summary of a run, which its pages share. Raises `InputError` for a run that is not there or not published."""
+        return self.at_version(summarise, run_id)
 
     def route(self, address: str, draw: Draw) -> Route:
         """Page at an address, drawn in a thread. draw: returns HTML, or a response of its own.
@@ -84,6 +92,17 @@ class Frame:
     def fault(self, sentence: str, status: int) -> HTMLResponse:
         """Page that says what is wrong."""
         return HTMLResponse(self.render("fault.html.j2", "gradebook", sentence=sentence, status=status), status)
+
+
+def page_number(text: str | None) -> int:
+    """Number of a page in an address, from 1; what is none is the first."""
+    is_number = text is not None and text.isascii() and text.isdigit() and len(text) < MOST_DIGITS
+    return max(1, int(text)) if is_number and text else 1
+
+
+def count_pages(row_count: int, rows_a_page: int) -> int:
+    """Pages of so many rows, at least one."""
+    return max(1, -(-row_count // rows_a_page))
 
 
 def static_routes() -> list[Route]:

@@ -13,12 +13,12 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
+from gradebook.tasks.published.run_tables import mean_words, weakest_words
 from gradebook.tasks.published.runs import read_runs
 from gradebook.tasks.published.summary import stated_outcome, stated_word
-from gradebook.tasks.viewing.frame import Frame
+from gradebook.tasks.viewing.frame import Frame, count_pages, page_number
 
 RUNS_A_PAGE = 50
-MOST_DIGITS = 7
 MOST_RUBRICS = 12
 MOST_TREND_MODELS = 4  # of a rubric
 WIDTH, HEIGHT, MARGIN = 120, 28, 3  # of a trend, pixels
@@ -40,12 +40,6 @@ def draw_home(frame: Frame, values: Mapping[str, str]) -> str:
     page = frame.at_version(read_home_page, Filters.read(values), beside=states)
     shown = {"page": page, "progress": progress, "verdicts": VERDICTS, "size": (WIDTH, HEIGHT)}
     return frame.render("home.html.j2", f"{frame.lake.name} · gradebook", **shown)
-
-
-def page_number(text: str | None) -> int:
-    """Number of a page in an address, from 1; what is none is the first."""
-    is_number = text is not None and text.isascii() and text.isdigit() and len(text) < MOST_DIGITS
-    return max(1, int(text)) if is_number and text else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +123,7 @@ def read_home_page(lake: Lake, filters: Filters) -> HomePage:
         passing = [row for row in runs if _passes(row, models.get(row["run_id"], ()), filters)]
         if filters.verdict:
             passing = [row for row in passing if _has_verdict(stated_word(connection, lake, row), filters.verdict)]
-        page_count = max(1, -(-len(passing) // RUNS_A_PAGE))
+        page_count = count_pages(len(passing), RUNS_A_PAGE)
         start = (min(filters.page, page_count) - 1) * RUNS_A_PAGE
         lines = tuple(_run_line(row, stated_word(connection, lake, row)) for row in passing[start:][:RUNS_A_PAGE])
     ids = tuple(sorted({str(row["rubric_id"]) for row in runs}))
@@ -152,14 +146,8 @@ def _has_verdict(word: str | None, verdict: str) -> bool:
 
 
 def _run_line(run: Row, word: str | None) -> RunLine:
-    low, high = run["lowest_mean"], run["highest_mean"]
-    mean = ""
-    if low is not None:
-        mean = score_words(low)
-        mean += "" if run["model_count"] == 1 else f" … {score_words(high)}"
-    weakest = "" if run["weakest_mean"] is None else f"{run['weakest_id']} {score_words(run['weakest_mean'])}"
     data = PurePath(run["dataset"] or "").name or run["dataset"] or ""
-    return RunLine(run, word, data, mean, weakest, price_words(run["cost_usd"]))
+    return RunLine(run, word, data, mean_words(run), weakest_words(run), price_words(run["cost_usd"]))
 
 
 def _trends(history: Sequence[Row], run_id: str) -> tuple[TrendLine, ...]:

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from gradebook.rubrics.files.load import read_rubric, shipped_rubrics
-from gradebook.rubrics.files.versions import required_step, rubric_from_body
+from gradebook.rubrics.files.versions import rubric_from_body
 from gradebook.rubrics.model.errors import InputError, RubricError
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.text.wording import score_words
@@ -16,6 +16,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
+from gradebook.tasks.reporting.site import version_changes
 from gradebook.tasks.viewing.frame import Frame
 
 _BODY = "select body from rubrics where rubric_id = ? and rubric_version = ?"
@@ -124,9 +125,8 @@ def read_rubric_page(lake: Lake, rubric_id: str, version: str | None = None) -> 
         before = None if older is None else _read_rubric(connection, rubric_id, older)
         keys = {"rubric_id": rubric_id, "rubric_version": row["rubric_version"]}
         means = read_rows(connection, query("viewing/last_means"), **keys)
-    changes = () if rubric is None or before is None else required_step(before, rubric).reasons
-    sentences = tuple(f"{step}: {reason}" for step, reason in changes)
-    return _page(rubric_id, row["rubric_version"], row, rubric, versions, sentences, means)
+    changes = version_changes(before, rubric)
+    return _page(rubric_id, row["rubric_version"], row, rubric, versions, changes, means)
 
 
 def _shipped_page(rubric_id: str, version: str | None) -> RubricPage:

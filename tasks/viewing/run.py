@@ -1,6 +1,5 @@
 """Pages of one run: verdict first, then its models and criteria; the sections of its report are a click deeper."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -23,13 +22,14 @@ from gradebook.tasks.published.run_tables import (
     sides_words,
     weight_words,
 )
-from gradebook.tasks.published.runs import read_runs, refuse_unknown_run
-from gradebook.tasks.published.summary import RunSummary, summarise
+from gradebook.tasks.published.runs import read_runs
+from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.page import SECTIONS, Section, read_section, run_page
 from gradebook.tasks.reporting.rendering import render
 from gradebook.tasks.reporting.report_source import ReportSource, opened_source
 from gradebook.tasks.viewing.frame import Frame
 
+MOST_OTHERS = 20  # runs to compare with
 MOST_COMPARED = 40  # rows of the comparison with the baseline
 
 
@@ -41,18 +41,19 @@ def routes(frame: Frame) -> list[Route]:
         title = f"{run_id} · gradebook"
         if line := next((line for line in frame.progress.read() if line.run.run_id == run_id), None):
             return frame.render("unpublished.html.j2", title, line=line)
-        page = frame.at_version(read_run_page, run_id)
+        page = frame.at_version(read_run_page, run_id, summary=frame.summary(run_id))
         return frame.render("run.html.j2", title, **page_values(frame.lake, page))
 
     def section(request: Request) -> str:
         run_id, name = request.path_params["run_id"], request.path_params["section"]
-        contents, heading = frame.at_version(read_section_page, run_id, name)
+        contents, heading = frame.at_version(read_section_page, run_id, name, summary=frame.summary(run_id))
         title = f"{heading} · {run_id} · gradebook"
         values = {"run_id": run_id, "name": name, "heading": heading, "contents": contents, "sections": SECTIONS}
         return frame.render("section.html.j2", title, **values)
 
     def report(request: Request) -> str:
-        return frame.at_version(whole_report, request.path_params["run_id"], request.query_params.get("against", ""))
+        run_id, against = request.path_params["run_id"], request.query_params.get("against", "")
+        return frame.at_version(whole_report, run_id, against, summary=frame.summary(run_id))
 
     return [
         frame.route("/runs/{run_id}", run),
@@ -94,12 +95,15 @@ class RunPage:
     others: tuple[str, ...]
 
 
-def read_run_page(lake: Lake, run_id: str) -> RunPage:
-    """Read the contents of a run's page. Raises `InputError` for a run that is not there or not published."""
-    refuse_unknown_run(lake, run_id, "run")
-    summary = summarise(lake, run_id)
+def read_run_page(lake: Lake, run_id: str, summary: RunSummary) -> RunPage:
+    """Read the contents of a run's page."""
     with connect_up_to_date(lake) as connection:
         runs = read_runs(connection)
+    others = (
+        row["run_id"]
+        for row in runs
+        if row["rubric_id"] == summary.run["rubric_id"] and row["status"] == "published" and row["run_id"] != run_id
+    )
     comparison = summary.comparison
     return RunPage(
         summary,
@@ -108,17 +112,8 @@ def read_run_page(lake: Lake, run_id: str) -> RunPage:
         tuple(map(model_name, summary.scores)),
         None if comparison is None else sides_words(comparison),
         None if comparison is None else comparison_table(comparison, MOST_COMPARED),
-        tuple(str(row["run_id"]) for row in _others(runs, summary))[:20],
+        tuple(others)[:MOST_OTHERS],
     )
-
-
-def _others(runs: Sequence[Row], summary: RunSummary) -> list[Row]:
-    rubric_id = summary.run["rubric_id"]
-    return [
-        row
-        for row in runs
-        if row["rubric_id"] == rubric_id and row["status"] == "published" and row["run_id"] != summary.run_id
-    ]
 
 
 def _criterion_lines(summary: RunSummary) -> list[CriterionLine]:
@@ -155,13 +150,11 @@ def page_values(lake: Lake, page: RunPage) -> dict[str, Any]:
     }
 
 
-def read_section_page(lake: Lake, run_id: str, name: str) -> tuple[Markup | None, str]:
+def read_section_page(lake: Lake, run_id: str, name: str, summary: RunSummary) -> tuple[Markup | None, str]:
     """Section of a run's report as HTML, None if it has nothing for this run, and its heading.
 
-    Raises `InputError` for an unknown section, and as `read_run_page`.
+    Raises `InputError` for an unknown section.
     """
-    refuse_unknown_run(lake, run_id, "run")
-    summary = summarise(lake, run_id)
     with opened_source(lake, summary) as source:
         section = read_section(source, name)
         heading = next(heading for section_id, heading, _ in SECTIONS if section_id == name)
@@ -177,11 +170,10 @@ def _section_html(section: Section, source: ReportSource, run_id: str) -> Markup
     return Markup(html)
 
 
-def whole_report(lake: Lake, run_id: str, against: str) -> str:
+def whole_report(lake: Lake, _run_id: str, against: str, summary: RunSummary) -> str:
     """Report of a run, as `gradebook report` writes it.
 
-    against: run to compare with; "": its baseline. Raises `InputError` as `read_run_page`.
+    against: run to compare with; "": its baseline. Raises `InputError` if there is no such run, or nothing to compare.
     """
-    refuse_unknown_run(lake, run_id, "run")
-    with opened_source(lake, summarise(lake, run_id), against or None) as source:
+    with opened_source(lake, summary, against or None) as source:
         return run_page(source)

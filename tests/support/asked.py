@@ -2,7 +2,7 @@
 
 import datetime
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,19 @@ def make_question(number: int, output: str = "Thank you for asking.") -> Questio
     case = Case(f"Question {number}?", output)
     key = request_key("0" * 32, criterion_digest(TONE), case_digest(case))
     return Question(f"{number:032x}", TONE, case, key)
+
+
+def ask_each(questions: Iterable[Question], criteria: Sequence[Criterion]) -> list[Question]:
+    """Questions about the same outputs, one for each criterion."""
+    return [
+        replace(
+            question,
+            criterion=criterion,
+            request_key=request_key("0" * 32, criterion_digest(criterion), case_digest(question.case)),
+        )
+        for question in questions
+        for criterion in criteria
+    ]
 
 
 def same_question(number: int) -> Question:

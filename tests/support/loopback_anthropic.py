@@ -190,7 +190,7 @@ def _prefixes(body: dict[str, Any]) -> Iterator[tuple[bytes, int, bool]]:
 
 
 def refusals(body: dict[str, Any]) -> Iterator[str]:
-    """What the API finds wrong with a request, in its words."""
+    """Faults of a request, in the API's words."""
     yield from (f"{name}: Extra inputs are not permitted" for name in body if name not in PARAMETERS)
     yield from (f"{name}: Field required" for name in ("max_tokens", "messages", "model") if name not in body)
     if body["max_tokens"] > MOST_TOKENS:

@@ -69,7 +69,7 @@ class Profile:
         return judge
 
     def bill_usd(self, judge: LoopbackJudge, price: Price) -> float:
-        """What all replies of a server cost by its own books."""
+        """Cost of all replies of a server, by its own counts."""
         if self.counts.cost is not None:
             return judge.answered_count * self.counts.cost
         if isinstance(judge, LoopbackAnthropic):

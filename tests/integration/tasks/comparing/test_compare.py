@@ -172,7 +172,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 
 def uneven_runs() -> dict[str, Scored]:
-    """Of six cases one has three samples, which fall from 1 to 0."""
+    """Runs of six cases, one of them with three samples that fall from 1 to 0."""
     runs: dict[str, Scored] = {}
     for weights in ("cases", "outputs"):
         counted = rubric(f"by_{weights}", {"id": "tone"}, weights=weights)

@@ -12,13 +12,12 @@ import pytest
 import yaml
 
 from gradebook.rubrics.model.errors import BudgetReached, EndpointUnavailable
-from gradebook.rubrics.prompts.prompt import case_digest, criterion_digest, request_key
 from gradebook.tasks.judging.prices import Price, worst_cost_usd
 from gradebook.tasks.judging.replies.question import Answer, Question
 from gradebook.tasks.judging.session.session import Money, open_session
 from gradebook.tasks.judging.settings.files import validate_settings
 from gradebook.tasks.judging.settings.judge import JudgeSettings
-from tests.support.asked import CANARY, TONE, journaled, make_question
+from tests.support.asked import CANARY, TONE, ask_each, journaled, make_question
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.provider_profiles import PROFILES, Profile
 
@@ -113,15 +112,7 @@ def place_key(
 def questions_of(case_count: int) -> list[Question]:
     """Two criteria of each case, whose text is long enough for a cache."""
     firsts = [make_question(number, TEXT) for number in range(case_count)]
-    return [
-        replace(
-            first,
-            criterion=criterion,
-            request_key=request_key("0" * 32, criterion_digest(criterion), case_digest(first.case)),
-        )
-        for first in firsts
-        for criterion in (TONE, BREVITY)
-    ]
+    return ask_each(firsts, (TONE, BREVITY))
 
 
 @pytest.mark.parametrize("name", PROFILES)

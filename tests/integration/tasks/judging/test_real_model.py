@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.prompts.prompt import case_digest, criterion_digest, request_key
 from gradebook.tasks.judging.replies.question import Answer, Question
 from gradebook.tasks.judging.session.session import open_session
 from gradebook.tasks.judging.settings.judge import JudgeSettings
-from tests.support.asked import TONE, journaled, make_question
+from tests.support.asked import TONE, ask_each, journaled, make_question
 from tests.support.real_servers import SERVER, WEIGHTS, RealServer, served_llama, skip_without
 from tests.support.samples import query, write_outputs, write_rubric
 
@@ -32,15 +31,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
 def questions(count: int, output: str = "Thank you for asking. Hold the button for ten seconds.") -> list[Question]:
     """Two criteria of each case."""
     firsts = [make_question(number, output) for number in range((count + 1) // 2)]
-    return [
-        replace(
-            first,
-            criterion=criterion,
-            request_key=request_key("0" * 32, criterion_digest(criterion), case_digest(first.case)),
-        )
-        for first in firsts
-        for criterion in (TONE, HELPFUL)
-    ][:count]
+    return ask_each(firsts, (TONE, HELPFUL))[:count]
 
 
 def ask(server: RealServer, folder: Path, asked: list[Question], **changes: Any) -> list[Answer]:
