@@ -6,7 +6,7 @@ Parts, all by default:
 speed: wall time of a session over the ideal (outputs x latency / in flight) for 5 criteria an output at 400 ms a
 request, requests, and CPU per verdict.
 command: the same by `gradebook evaluate`.
-rewards: 64 completions x 8 criteria by `gradebook serve-rewards`, over the service's own time (64 x latency / in
+rewards: 64 completions x 8 criteria by `gradebook train serve`, over the service's own time (64 x latency / in
 flight).
 price: calculated for 8 criteria on outputs of 1,200 tokens, over that of an LLM judge with a perfect prefix cache.
 cascade: simulated judges; how often the mean corrected by an audit covers the second judge's mean, and the loss of the
@@ -141,7 +141,7 @@ def measure_rewards(in_flight: int) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        command = ("serve-rewards", "rubric.yaml", "--judge", "judge.yaml", "--port", str(port))
+        command = ("train", "serve", "rubric.yaml", "--judge", "judge.yaml", "--port", str(port))
         with subprocess.Popen([sys.executable, "-m", "gradebook", *command], cwd=folder) as server:
             try:
                 await_server(f"http://127.0.0.1:{port}/health")

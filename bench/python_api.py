@@ -235,7 +235,7 @@ def judged_cost(count: int = TEXT_COUNT) -> Iterator[tuple[str, float, float]]:
 
 
 def served_cost(caller_count: int = 20, each_count: int = 40) -> tuple[float, float, float]:
-    """Median milliseconds of a request to `gradebook serve-rewards` and of one to its judge, and CPU of the server's.
+    """Median milliseconds of a request to `gradebook train serve` and of one to its judge, and CPU of the server's.
 
     Every caller sends one text at a time, and the next one once the answer is there. With the ledger of a lake. Half
     of the callers' requests go to the judge itself, in turn with the others, so that both see the same machine.
@@ -260,7 +260,7 @@ def served_cost(caller_count: int = 20, each_count: int = 40) -> tuple[float, fl
     with tempfile.TemporaryDirectory() as folder, judging() as (judge_address, path):
         rubric_file = Path(folder) / "kind.json"
         rubric_file.write_text(json.dumps(KIND), encoding="utf-8")
-        words = ["serve-rewards", rubric_file, "--judge", path, "--port", "0"]
+        words = ["train", "serve", rubric_file, "--judge", path, "--port", "0"]
         with started(sys.executable, "-m", "gradebook", *map(str, words), folder=folder) as (server, address):
             ports = {name: urlsplit(url).port for name, url in zip(times, (address, judge_address), strict=True)}
             begun = psutil.Process(server.pid).cpu_times()

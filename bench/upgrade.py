@@ -60,7 +60,7 @@ JUDGED = [
 NIGHTS = [
     [*EVALUATE.format(outputs="one.jsonl", rubric="nights.yaml", run="night1").split()],
     [*EVALUATE.format(outputs="two.jsonl", rubric="nights.yaml", run="night2").split(), "--baseline", "night1"],
-    ["rescore", "night2", "--rubric", "heavier.yaml", "--run-id", "heavier", "--json"],
+    ["rubric", "reweigh", "night2", "--rubric", "heavier.yaml", "--run-id", "heavier", "--json"],
 ]
 TABLES = """
     outputs verdicts judgments ratings output_scores criterion_scores category_scores run_scores score_distribution
@@ -103,10 +103,13 @@ CONTINUED = [
         "another night compared with an old one",
         [*EVALUATE.format(outputs="two.jsonl", rubric="nights.yaml", run="night3").split(), "--baseline", "night2"],
     ),
-    ("an old run rescored", ["rescore", "night1", "--rubric", "heavier.yaml", "--run-id", "heavier1", "--json"]),
-    ("an old run rebuilt bit by bit", ["rebuild", "judged", "--check", "--json"]),
-    ("the ledger verified", ["ledger", "verify", "--json"]),
-    ("compacted", ["compact", "--json"]),
+    (
+        "an old run rescored",
+        ["rubric", "reweigh", "night1", "--rubric", "heavier.yaml", "--run-id", "heavier1", "--json"],
+    ),
+    ("an old run rebuilt bit by bit", ["lake", "rebuild", "judged", "--check", "--json"]),
+    ("the ledger verified", ["lake", "ledger", "verify", "--json"]),
+    ("compacted", ["lake", "compact", "--json"]),
     ("examined", ["doctor", "--deep", "--json"]),
 ]
 

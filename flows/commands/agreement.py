@@ -1,4 +1,4 @@
-"""The commands `gradebook agreement`, `raters` and `calibrate`: agreement of raters and judges, calibrated means."""
+"""The commands `gradebook people agreement`, `raters` and `calibrate`: agreement, and means corrected by ratings."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -27,7 +27,7 @@ from gradebook.tasks.published.runs import latest_run
 
 
 class By(StrEnum):
-    """Breakdowns of `gradebook agreement`."""
+    """Breakdowns of `gradebook people agreement`."""
 
     rater = "rater"
     judge = "judge"
@@ -59,10 +59,10 @@ def agreement(  # noqa: PLR0913 - each is an option
     --at, all ratings in the lake at that time.
 
     \b
-    gradebook agreement
-    gradebook agreement 20261101-020000-a1b2c3 --by rater
-    gradebook agreement --rubric support_reply --criterion tone --json
-    gradebook agreement --at 2026-11-01
+    gradebook people agreement
+    gradebook people agreement 20261101-020000-a1b2c3 --by rater
+    gradebook people agreement --rubric support_reply --criterion tone --json
+    gradebook people agreement --at 2026-11-01
     """
     measured = measure_run(read_lake(lake, data, at), run, rubric_id=rubric, criterion_id=criterion)
     if as_json:
@@ -92,10 +92,10 @@ def raters(  # noqa: PLR0913 - each is an option
     Each figure has a 95% interval over cases, or the reason why there is none.
 
     \b
-    gradebook raters
-    gradebook raters 20261101-020000-a1b2c3 --pairs
-    gradebook raters --criterion tone --json
-    gradebook raters --labels --json
+    gradebook people raters
+    gradebook people raters 20261101-020000-a1b2c3 --pairs
+    gradebook people raters --criterion tone --json
+    gradebook people raters --labels --json
     """
     comparison = compare_raters(
         read_lake(lake, data, at), run, criterion_id=criterion, has_pairs=pairs, has_labels=labels
@@ -124,9 +124,10 @@ def calibrate(  # noqa: PLR0913 - each is an option
     Ratings of some of the outputs are enough. The intervals account for the judge's errors.
 
     \b
-    gradebook calibrate
-    gradebook calibrate 20261101-020000-a1b2c3
-    gradebook calibrate 20261101-020000-a1b2c3 --criterion tone --rate-next 20
+    gradebook people calibrate
+    gradebook people calibrate 20261101-020000-a1b2c3
+    gradebook people calibrate 20261101-020000-a1b2c3 \\
+        --criterion tone --rate-next 20
     """
     found_lake = read_lake(lake, data, at)
     run_id = run or latest_run(found_lake)

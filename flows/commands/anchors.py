@@ -1,4 +1,4 @@
-"""The commands `gradebook anchors`: fixed outputs on which a judge is watched."""
+"""The commands `gradebook judge anchors`: fixed outputs on which a judge is watched."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -33,12 +33,7 @@ from gradebook.tasks.operations.anchors import (
 )
 from gradebook.tasks.system.shell import shell_line
 
-app = typer.Typer(
-    help="Watch a judge on fixed outputs, asked again each night.", no_args_is_help=True, rich_markup_mode=None
-)
 
-
-@app.command("make")
 def make(  # noqa: PLR0913 - each is an option
     run: Annotated[str, typer.Argument(help="a published run's id", autocompletion=complete_run)],
     n: Annotated[int, typer.Option("--n", help="number of outputs, chosen at random")] = 150,
@@ -55,8 +50,8 @@ def make(  # noqa: PLR0913 - each is an option
     """Freeze outputs of a run with their scores as a set of anchors.
 
     \b
-    gradebook anchors make 20261101-020000-a1b2c3
-    gradebook anchors make 20261101-020000-a1b2c3 --n 100 --rated \\
+    gradebook judge anchors make 20261101-020000-a1b2c3
+    gradebook judge anchors make 20261101-020000-a1b2c3 --n 100 --rated \\
         --stratify criterion,level --name release
     """
     strata = tuple(word.strip() for word in stratify.split(",")) if stratify else ()
@@ -68,31 +63,29 @@ def make(  # noqa: PLR0913 - each is an option
     rated_words = f", {made['rated_count']:,} rated by people" if made["rated_count"] else ""
     counts = f"{counted(made['output_count'], 'output')}, {counted(made['anchor_count'], 'anchor')}"
     say(f"{made['anchor_set']}: {counts}{rated_words}")
-    command = shell_line(("gradebook", "anchors", "ask", made["anchor_set"], *found_lake.words()))
+    command = shell_line(("gradebook", "judge", "anchors", "ask", made["anchor_set"], *found_lake.words()))
     count = counted(made["output_count"] * made["criterion_count"] * REFERENCE, "question")
     sentence = f"the first night asks one judge {count}; their price:"
     stderr.print(f"{sentence}\n  {plain(command)} --judge MODEL --dry-run", markup=False, soft_wrap=True)
 
 
-@app.command("list")
 def list_sets(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False) -> None:
     """List the sets of anchors, newest first.
 
     \b
-    gradebook anchors list
+    gradebook judge anchors list
     """
     rows = list_anchors(find_lake(lake, data))
     if as_json:
         print_json({"anchors": list(rows)})
         return
     if not rows:
-        stderr.print("no anchors yet; `gradebook anchors make RUN` makes a set of them")
+        stderr.print("no anchors yet; `gradebook judge anchors make RUN` makes a set of them")
         return
     headings = ("set", "outputs", "anchors", "rated", "rubric", "run", "last night", "state")
     show_rows(headings, [_set_cells(row) for row in rows])
 
 
-@app.command("ask")
 def ask(  # noqa: PLR0913 - each is an option
     anchor_set: Annotated[str, typer.Argument(metavar="SET", help="a set of anchors")],
     judge: Annotated[str, option_of("judge")],
@@ -117,8 +110,8 @@ def ask(  # noqa: PLR0913 - each is an option
     Nightly runs ask by themselves if a suite has the key `anchors`.
 
     \b
-    gradebook anchors ask release --judge gpt-4o-mini --dry-run
-    gradebook anchors ask release --judge gpt-4o-mini --budget-usd 1
+    gradebook judge anchors ask release --judge gpt-4o-mini --dry-run
+    gradebook judge anchors ask release --judge gpt-4o-mini --budget-usd 1
 
     Exit: 0 no alarm, 1 the judge changed, 2 bad input, 3 the judge did not answer or the budget is reached.
     """

@@ -1,4 +1,4 @@
-"""The commands `gradebook cases`: the choice of cases to evaluate."""
+"""The commands `gradebook suite cases`: the choice of cases to evaluate."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -86,16 +86,10 @@ _ITEM: Cells[Any] = {
     "share": lambda row: rate_words(row.share),
 }
 
-app = typer.Typer(
-    help="Compare the cases of a suite with real usage.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
 
 SUITES = (".yaml", ".yml")
 
 
-@app.command("coverage")
 def coverage(  # noqa: PLR0913 - each is an option
     suite: Annotated[str, typer.Argument(help="prompts or outputs: a file, folder or glob; or a suites file")],
     against: Annotated[str, typer.Option("--against", help="prompts of real usage: a file, folder or glob")],
@@ -123,8 +117,8 @@ def coverage(  # noqa: PLR0913 - each is an option
     share of cases that would have to be in other strata.
 
     \b
-    gradebook cases coverage suite.jsonl --against traffic.parquet
-    gradebook cases coverage suites.yaml --only support --against traffic/ \\
+    gradebook suite cases coverage suite.jsonl --against traffic.parquet
+    gradebook suite cases coverage suites.yaml --only support --against traffic/ \\
         --embedder lexical
 
     Exit: 0 done, 2 bad input, 3 the embedder did not answer or the budget is reached.
@@ -150,7 +144,6 @@ def coverage(  # noqa: PLR0913 - each is an option
         show_coverage(measured, is_whole=show_all)
 
 
-@app.command("items")
 def items(
     suite: Annotated[str, typer.Argument(help="a suite, or a rubric, with published runs of five models or more")],
     show_all: Annotated[bool, typer.Option("--all", help="show every case, in place of 20")] = False,
@@ -165,7 +158,7 @@ def items(
     be wrong.
 
     \b
-    gradebook cases items support
+    gradebook suite cases items support
 
     Exit: 0 done, 2 bad input.
     """

@@ -1,4 +1,4 @@
-"""The commands `gradebook checks ...`: list, show and try deterministic checks."""
+"""The commands `gradebook rubric checks ...`: list, show and try deterministic checks."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def show_checks(listed: Sequence[Mapping[str, Any]]) -> None:
             table.add_row(f"  {check['name']}", Text(check["summary"]))
         stdout.print(table)
     if not listed:
-        stderr.print("no check fits; `gradebook checks list` shows them all")
+        stderr.print("no check fits; `gradebook rubric checks list` shows them all")
 
 
 def show_check(check: Mapping[str, Any]) -> None:
@@ -73,9 +73,6 @@ def _json(value: Any) -> str:
     return plain(json.dumps(value, ensure_ascii=False))
 
 
-app = typer.Typer(help="List, show and try deterministic checks.", no_args_is_help=True, rich_markup_mode=None)
-
-
 def _complete_name(incomplete: str) -> list[str]:
     return [name for name in check_names() if name.startswith(incomplete)]
 
@@ -83,7 +80,6 @@ def _complete_name(incomplete: str) -> list[str]:
 NameArgument = Annotated[str, typer.Argument(help="a check's name", autocompletion=_complete_name)]
 
 
-@app.command("list")
 def list_checks(
     words: Annotated[str, typer.Argument(help="only checks with this text in their name or summary")] = "",
     as_json: JsonOption = False,
@@ -91,8 +87,8 @@ def list_checks(
     """List the checks by family, with a one-line summary each.
 
     \b
-    gradebook checks list
-    gradebook checks list json
+    gradebook rubric checks list
+    gradebook rubric checks list json
     """
     listed = [
         {"family": title, **describe_check(find_check(name))}
@@ -106,12 +102,11 @@ def list_checks(
         show_checks(listed)
 
 
-@app.command()
 def show(name: NameArgument, as_json: JsonOption = False) -> None:
     """Show a check's rule, settings and examples.
 
     \b
-    gradebook checks show length_words
+    gradebook rubric checks show length_words
     """
     described = describe_check(known_check(name))
     if as_json:
@@ -120,7 +115,6 @@ def show(name: NameArgument, as_json: JsonOption = False) -> None:
         show_check(described)
 
 
-@app.command("try")
 def try_out(  # noqa: PLR0913 - each is an option
     name: NameArgument,
     output: Annotated[str | None, typer.Argument(help="the output to check; - or a pipe: stdin")] = None,
@@ -140,11 +134,11 @@ def try_out(  # noqa: PLR0913 - each is an option
     """Run a check on one text and show its verdict.
 
     \b
-    gradebook checks try length_words "one two three four" --set max=3
-    echo '{"id": 1}' | gradebook checks try json_valid
-    gradebook checks try contains --set "any=[refund, money back]" \\
+    gradebook rubric checks try length_words "one two three four" --set max=3
+    echo '{"id": 1}' | gradebook rubric checks try json_valid
+    gradebook rubric checks try contains --set "any=[refund, money back]" \\
         --file reply.txt
-    gradebook checks try matches_reference --text Paris --reference paris \\
+    gradebook rubric checks try matches_reference --text Paris --reference paris \\
         --set case_sensitive=false
 
     Exit: 0 passed, 1 failed or unscored, 2 unknown check or setting.

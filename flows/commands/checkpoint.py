@@ -1,4 +1,4 @@
-"""The commands `gradebook checkpoint`, `sweep` and `checkpoints`: decisions made, missing, and listed."""
+"""The commands `gradebook suite checkpoint`, `sweep` and `checkpoints`: decisions made, missing, and listed."""
 
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -96,9 +96,9 @@ def checkpoint(  # noqa: PLR0913 - each is an option
     can't be checked the checkpoint is undecided, and the same command decides again.
 
     \b
-    gradebook checkpoint outputs/step-1200.jsonl --model support --step 1200 \\
-        --rubric support_reply@1.0.0
-    gradebook checkpoint outputs/sft-2.jsonl --model support \\
+    gradebook suite checkpoint outputs/step-1200.jsonl --model support \\
+        --step 1200 --rubric support_reply@1.0.0
+    gradebook suite checkpoint outputs/sft-2.jsonl --model support \\
         --checkpoint sft-2 --rubric general_answer --judge gpt-4o-mini \\
         --require "not_worse_by(0.02)" --json
 
@@ -170,13 +170,13 @@ def sweep(  # noqa: PLR0913 - each is an option
     --evaluate decides here, in turn; --notify asks a Prefect server to.
 
     \b
-    gradebook sweep outputs --model support --rubric support_reply@1.0.0
-    gradebook sweep outputs --model support --rubric support_reply@1.0.0 \\
+    gradebook suite sweep outputs --model support --rubric support_reply@1.0.0
+    gradebook suite sweep outputs --model support --rubric support_reply@1.0.0 \\
         --evaluate --param judge=gpt-4o-mini
-    gradebook sweep "runs/*/eval" --pattern "{model}/eval/step-{step}.jsonl" \\
-        --rubric support_reply@1.0.0 --notify
-    gradebook sweep saved.csv --rubric support_reply@1.0.0 --notify
-    gradebook sweep --query "select * from saved" \\
+    gradebook suite sweep "runs/*/eval" --rubric support_reply@1.0.0 \\
+        --pattern "{model}/eval/step-{step}.jsonl" --notify
+    gradebook suite sweep saved.csv --rubric support_reply@1.0.0 --notify
+    gradebook suite sweep --query "select * from saved" \\
         --rubric support_reply@1.0.0 --json
 
     Exit: 0 done, 2 bad input, 3 outputs can't be read, a decision is missing, no answer from a server, or all flow runs
@@ -220,8 +220,8 @@ def checkpoints(
     """List the decisions about checkpoints, newest first.
 
     \b
-    gradebook checkpoints
-    gradebook checkpoints --model support --json
+    gradebook suite checkpoints
+    gradebook suite checkpoints --model support --json
     """
     rows = list_checkpoints(find_lake(lake, data), model)
     if as_json:
@@ -243,7 +243,7 @@ def checkpoints(
         for row in rows
     )
     if not rows:
-        stderr.print("no checkpoint has a decision yet; `gradebook sweep` finds those without")
+        stderr.print("no checkpoint has a decision yet; `gradebook suite sweep` finds those without")
         return
     more_headings = ("run", "mean", "to the best", "95% interval", "rubric", "decided", "reason")
     show_rows(("model", "checkpoint", "status", *more_headings), cells)
@@ -252,7 +252,7 @@ def checkpoints(
 def _evaluate_all(swept: Swept, request: SweepRequest, *, prefect: bool | None) -> tuple[CheckpointDecision | str, ...]:
     """Decide about each checkpoint in turn; returns a decision or a fault for each.
 
-    Raises `InputError` for a parameter that is no option of `gradebook checkpoint`.
+    Raises `InputError` for a parameter that is no option of `gradebook suite checkpoint`.
     """
     option_names = {option.name for option in options_of(Use.CHECKPOINT_FLOW)} - {"outputs", "rubric", "lake", "data"}
     if unknown := sorted(request.parameters.keys() - option_names):

@@ -70,7 +70,7 @@ def demo(
     ] = False,
     prefect: PrefectOption = None,
 ) -> None:
-    """Evaluate the shipped example of support replies, or of agents' runs; no key needed.
+    """Evaluate the shipped example; no key needed.
 
     The judge's replies are recorded. The lake is created in the folder demo-lake. --prefect shows the same as a Prefect
     flow run.

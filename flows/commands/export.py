@@ -29,12 +29,6 @@ from gradebook.tasks.rewards.export import (
     weak_rows,
 )
 
-app = typer.Typer(
-    help="Export a run's outputs with their rewards for training, people's ratings, and scores beside traces.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-
 RunArgument = Annotated[
     str | None, typer.Argument(help="a run's id; default: the latest published run", autocompletion=complete_run)
 ]
@@ -76,7 +70,6 @@ class TraceShape(StrEnum):
     phoenix = "phoenix"
 
 
-@app.command("rewards")
 def rewards(  # noqa: PLR0913 - each is an option
     run: RunArgument = None,
     shape: Annotated[
@@ -115,12 +108,12 @@ def rewards(  # noqa: PLR0913 - each is an option
     Criteria with `reward: false` are left out of the reward. Nothing is scored again.
 
     \b
-    gradebook export rewards nightly-2 --out rewards.parquet
-    gradebook export rewards nightly-2 --shape trl --gates penalty=0.5
-    gradebook export rewards nightly-2 --pairs --out pairs.jsonl
-    gradebook export rewards nightly-2 --sft --least 0.9 --out sft.jsonl
-    gradebook export rewards nightly-2 --curriculum
-    gradebook export rewards nightly-2 --weak 20 --out weak.jsonl
+    gradebook train rewards nightly-2 --out rewards.parquet
+    gradebook train rewards nightly-2 --shape trl --gates penalty=0.5
+    gradebook train rewards nightly-2 --pairs --out pairs.jsonl
+    gradebook train rewards nightly-2 --sft --least 0.9 --out sft.jsonl
+    gradebook train rewards nightly-2 --curriculum
+    gradebook train rewards nightly-2 --weak 20 --out weak.jsonl
 
     Exit: 0 done, 2 bad input.
     """
@@ -163,7 +156,6 @@ def _one_kind(kinds: Mapping[str, bool], shape: Shape) -> str | None:
     return chosen[0] if chosen else None
 
 
-@app.command("best")
 def best(
     run: RunArgument = None,
     count: Annotated[int, typer.Option("--k", min=1, help="outputs of each case")] = 1,
@@ -176,7 +168,7 @@ def best(
     """Write the best outputs of each case by reward; outputs without a reward are left out.
 
     \b
-    gradebook export best nightly-2 --k 1 --out best.jsonl
+    gradebook train best nightly-2 --k 1 --out best.jsonl
 
     Exit: 0 done, 2 bad input.
     """
@@ -187,7 +179,6 @@ def best(
     )
 
 
-@app.command("ratings")
 def ratings(
     run: Annotated[
         str | None, typer.Argument(help="a run's id; default: all ratings of the lake", autocompletion=complete_run)
@@ -203,14 +194,14 @@ def ratings(
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
 ) -> None:
-    """Write people's ratings, each rater's latest, as `gradebook ratings import` reads them.
+    """Write people's ratings, each rater's latest, as `gradebook people ratings import` reads them.
 
     With a run, those that count in it: of its outputs, under the texts of its criteria.
     Scale's tasks are written by `gradebook rubric export FILE --format scale --run RUN`, which has their texts.
 
     \b
-    gradebook export ratings --out ratings.jsonl
-    gradebook export ratings nightly-2 --format label-studio --out tasks.jsonl
+    gradebook people export --out ratings.jsonl
+    gradebook people export nightly-2 --format label-studio --out tasks.jsonl
 
     Exit: 0 done, 2 bad input.
     """
@@ -230,7 +221,6 @@ def ratings(
         stderr.print(f"note: {offered}", markup=False)
 
 
-@app.command("otlp")
 def otlp(
     run: RunArgument = None,
     shape: Annotated[
@@ -249,8 +239,8 @@ def otlp(
     rubric's name. Nothing is sent.
 
     \b
-    gradebook export otlp nightly-2 --out scores.jsonl
-    gradebook export otlp nightly-2 --shape langfuse
+    gradebook lake otlp nightly-2 --out scores.jsonl
+    gradebook lake otlp nightly-2 --shape langfuse
 
     Exit: 0 done, 2 bad input.
     """

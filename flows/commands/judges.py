@@ -1,4 +1,4 @@
-"""The commands `gradebook judges ...`: choose a judge."""
+"""The commands `gradebook judge ...`: choose a judge."""
 
 import os
 from enum import StrEnum
@@ -21,22 +21,14 @@ from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.operations.doctor.judge import judge_file_text, refuse_file
 from gradebook.tasks.system.files import write_text
 
-app = typer.Typer(help="List, compare and calibrate judges.", no_args_is_help=True, rich_markup_mode=None)
-
 
 class Of(StrEnum):
-    """Verdicts whose loss `gradebook judges calibrate` bounds."""
+    """Verdicts whose loss `gradebook judge calibrate` bounds."""
 
     verdicts = "verdicts"
     gates = "gates"
 
 
-@app.callback()
-def judges() -> None:
-    """List, compare and calibrate judges."""
-
-
-@app.command(name="list")
 def list_known(as_json: JsonOption = False) -> None:
     """List the providers whose models are judges by name, and which of their keys are there.
 
@@ -44,8 +36,8 @@ def list_known(as_json: JsonOption = False) -> None:
     your own are sections [providers.NAME] of ~/.config/gradebook/settings.toml.
 
     \b
-    gradebook judges list
-    gradebook judges list --json
+    gradebook judge list
+    gradebook judge list --json
     """
     providers = list_providers(os.environ)
     address = os.environ.get(ADDRESS_VARIABLE)
@@ -66,7 +58,6 @@ def _provider_cells(provider: dict[str, Any]) -> tuple[object, ...]:
     return provider["provider"], names, f"{key} {state}".strip() + lacking, provider["base_url"], as_of
 
 
-@app.command()
 def compare(
     runs: Annotated[
         list[str],
@@ -82,8 +73,8 @@ def compare(
     margin is fitted on one half of the cases and used on the other.
 
     \b
-    gradebook judges compare nightly-large nightly-small
-    gradebook judges compare nightly-large nightly-small --json
+    gradebook judge compare nightly-large nightly-small
+    gradebook judge compare nightly-large nightly-small --json
     """
     comparison = compare_judges(find_lake(lake, data), runs)
     if as_json:
@@ -92,7 +83,6 @@ def compare(
         show_judge_choices(comparison)
 
 
-@app.command()
 def calibrate(  # noqa: PLR0913 - each is an option
     runs: Annotated[
         list[str],
@@ -122,9 +112,9 @@ def calibrate(  # noqa: PLR0913 - each is an option
     lose and cost. Nothing is asked.
 
     \b
-    gradebook judges calibrate nightly-small nightly-large --loss 0.02
-    gradebook judges calibrate nightly-small nightly-large --write cascade.yaml
-    gradebook judges calibrate nightly-small --of gates
+    gradebook judge calibrate nightly-small nightly-large --loss 0.02
+    gradebook judge calibrate nightly-small nightly-large --write cascade.yaml
+    gradebook judge calibrate nightly-small --of gates
     """
     if write is not None:
         refuse_file(write)
@@ -138,7 +128,6 @@ def calibrate(  # noqa: PLR0913 - each is an option
         write_text(write, text)
 
 
-@app.command()
 def recalibrate(
     run: Annotated[str, typer.Argument(help="id of a run whose outputs people rated", autocompletion=complete_run)],
     judge: Annotated[
@@ -157,8 +146,8 @@ def recalibrate(
     there beyond chance is left as it is. Levels stay; expected scores change, and nothing is asked again.
 
     \b
-    gradebook judges recalibrate nightly-small
-    gradebook judges recalibrate nightly-small --judge jev.yaml --write new.yaml
+    gradebook judge recalibrate nightly-small
+    gradebook judge recalibrate nightly-small --judge jev.yaml --write new.yaml
     """
     if write is not None:
         refuse_file(write)

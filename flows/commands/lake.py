@@ -1,4 +1,4 @@
-"""The commands `gradebook versions`, the log of a lake's versions, and `gradebook compact`, upkeep of its files."""
+"""The commands `gradebook lake versions`, the log of a lake's versions, and `compact`, upkeep of its files."""
 
 from typing import Annotated
 
@@ -24,11 +24,11 @@ def versions(
 
     Each row shows the time (UTC), the cause and the added rows. A published run is one version; so are an import of
     ratings and a failed run. --all also lists intermediate versions: the start of a run, its judgments before
-    publication, the cost of its report, and each step of `gradebook compact`.
+    publication, the cost of its report, and each step of `gradebook lake compact`.
 
     \b
-    gradebook versions
-    gradebook versions --limit 100 --json
+    gradebook lake versions
+    gradebook lake versions --limit 100 --json
     gradebook sql "from run_scores" --at 12
     """
     log = list_versions(find_lake(lake, data), limit, is_all=is_all)
@@ -65,8 +65,8 @@ def compact(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: J
     left for the next compaction.
 
     \b
-    gradebook compact
-    gradebook compact --lake sqlite:lake/catalog.sqlite --json
+    gradebook lake compact
+    gradebook lake compact --lake sqlite:lake/catalog.sqlite --json
     """
     done = compact_lake(find_lake(lake, data))
     if as_json:

@@ -1,4 +1,4 @@
-"""The commands `gradebook ledger ...`: verify and show paid judge replies."""
+"""The commands `gradebook lake ledger ...`: verify and show paid judge replies."""
 
 from typing import Annotated, Any
 
@@ -24,10 +24,7 @@ from gradebook.tasks.system.progress import reporter
 
 MOST_SHOWN = 20
 
-app = typer.Typer(help="Verify and show the ledger of paid judge replies.", no_args_is_help=True, rich_markup_mode=None)
 
-
-@app.command()
 def verify(
     run: Annotated[
         str | None,
@@ -40,8 +37,8 @@ def verify(
     """Recompute request keys, parse replies again, and find the judgment of each verdict.
 
     \b
-    gradebook ledger verify
-    gradebook ledger verify --run 20261101-020000-a1b2c3 --json
+    gradebook lake ledger verify
+    gradebook lake ledger verify --run 20261101-020000-a1b2c3 --json
 
     Exit: 0 everything agrees, 1 a difference was found, 2 bad input.
     """
@@ -60,7 +57,6 @@ def verify(
     raise typer.Exit(NOT_MET if verification.finding_count else DONE)
 
 
-@app.command()
 def show(
     name: Annotated[str, typer.Argument(help="a request key or an output's id")],
     lake: LakeOption = DEFAULT_LAKE,
@@ -70,7 +66,7 @@ def show(
     """Show the judgments of a request key or an output, with the raw replies.
 
     \b
-    gradebook ledger show 0f8fad5bd9cb469fa16570867728950e
+    gradebook lake ledger show 0f8fad5bd9cb469fa16570867728950e
     """
     judgments = find_judgments(find_lake(lake, data), name)
     if as_json:

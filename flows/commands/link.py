@@ -1,4 +1,4 @@
-"""The command `gradebook link`: two versions of a rubric on the same outputs."""
+"""The command `gradebook rubric link`: two versions of a rubric on the same outputs."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -41,7 +41,7 @@ def link(  # noqa: PLR0913 - each is an option
     the ledger has are not paid for again.
 
     \b
-    gradebook link support_reply@1.0.0 rubric.yaml --anchors release \\
+    gradebook rubric link support_reply@1.0.0 rubric.yaml --anchors release \\
         --judge judge.yaml --budget-usd 2
 
     Exit: 0 done, 2 bad input, 3 the judge did not answer or the budget is reached.

@@ -1,4 +1,4 @@
-"""The command `gradebook mcp`: a lake for agents."""
+"""The command `gradebook lake mcp`: a lake for agents."""
 
 import sys
 from contextlib import suppress
@@ -17,7 +17,8 @@ def mcp(at: AtOption = None, lake: LakeOption = DEFAULT_LAKE, data: DataOption =
     marked as data of others. The agent's client starts the command, and ends it by closing stdin.
 
     \b
-    claude mcp add gradebook -- gradebook mcp --lake sqlite:lake/catalog.sqlite
+    claude mcp add gradebook -- \\
+        gradebook lake mcp --lake sqlite:lake/catalog.sqlite
 
     Exit: 0 ended, 2 bad input.
     """

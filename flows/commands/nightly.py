@@ -1,4 +1,4 @@
-"""The command `gradebook nightly`: evaluation of a file's suites in turn."""
+"""The command `gradebook suite nightly`: evaluation of a file's suites in turn."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
@@ -65,9 +65,10 @@ def nightly(  # noqa: PLR0913 - each is an option
     neither --lake nor the file names a lake.
 
     \b
-    gradebook nightly suites.yaml --dry-run
-    gradebook nightly suites.yaml
-    gradebook nightly suites.yaml --date 2026-11-21 --only release_gate --json
+    gradebook suite nightly suites.yaml --dry-run
+    gradebook suite nightly suites.yaml
+    gradebook suite nightly suites.yaml --date 2026-11-21 \\
+        --only release_gate --json
 
     Exit: 0 all published, 1 a gate or rule is not met, 2 bad suites file or no suite can start (such as without a key),
     3 a suite is not finished. With --dry-run: 0 all suites can start, 2 one can't.
@@ -140,7 +141,8 @@ def _show_command(night: Night, suites: Path, lake: str | None, data: str | None
     only = [("--only", end.suite) for end in night.failed]
     lake_options = [(name, value) for name, value in (("--lake", lake), ("--data", data)) if value]
     options = [("--date", night.date.isoformat()), *only, *lake_options]
-    command = shell_line(["gradebook", "nightly", str(suites), *(word for option in options for word in option)])
+    words = (word for option in options for word in option)
+    command = shell_line(["gradebook", "suite", "nightly", str(suites), *words])
     first = f"mend what stopped {', '.join(night.to_mend)}, then " if night.to_mend else ""
     stderr.print(f"{escape(plain(first))}go on with the unfinished suites alone:")
     stderr.print(f"  {escape(plain(command))}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The command `gradebook noise`: test-retest noise of a judge, and the false alarms of gates."""
+"""The command `gradebook judge noise`: test-retest noise of a judge, and the false alarms of gates."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -54,13 +54,13 @@ def noise(  # noqa: PLR0913 - each is an option
     false alarm or more in a series of looks.
 
     \b
-    gradebook noise
-    gradebook noise 20261101-020000-a1b2c3
-    gradebook noise nightly-1 --require "not_worse_by(0.02)"
-    gradebook noise nightly-1 --fail-if "mean_diff < -0.01 and p < 0.05"
-    gradebook noise nightly-1 \\
+    gradebook judge noise
+    gradebook judge noise 20261101-020000-a1b2c3
+    gradebook judge noise nightly-1 --require "not_worse_by(0.02)"
+    gradebook judge noise nightly-1 --fail-if "mean_diff < -0.01 and p < 0.05"
+    gradebook judge noise nightly-1 \\
         --fail-if "any criterion (mean_diff < 0 and p < 0.05)" --draws 5000 --json
-    gradebook noise nightly-1 --fail-if "mean_diff < 0 and p < 0.05" \\
+    gradebook judge noise nightly-1 --fail-if "mean_diff < 0 and p < 0.05" \\
         --series method=bonferroni,looks=31
 
     Exit: 0 done, even if a gate failed, 2 bad input.

@@ -1,4 +1,4 @@
-"""The command `gradebook notify checkpoint`: an evaluation requested from a Prefect server.
+"""The command `gradebook suite notify`: an evaluation requested from a Prefect server.
 
 Training jobs run it, so this module imports no more than it needs.
 """
@@ -20,10 +20,7 @@ ParamOption = Annotated[
     list[str] | None, typer.Option("--param", help="a flow parameter, such as budget_usd=5; may be repeated")
 ]
 
-app = typer.Typer(help="Ask a Prefect server for an evaluation.", no_args_is_help=True, rich_markup_mode=None)
 
-
-@app.command("checkpoint")
 def notify(  # noqa: PLR0913 - each is an option
     outputs: Annotated[
         str, typer.Argument(help="the checkpoint's outputs: a file, folder or glob; with --prompts, a .jsonl to write")
@@ -51,11 +48,11 @@ def notify(  # noqa: PLR0913 - each is an option
     --prompts and --endpoint the flow first collects the checkpoint's outputs into the file OUTPUTS.
 
     \b
-    gradebook notify checkpoint outputs/step-1200.jsonl --model support \\
+    gradebook suite notify outputs/step-1200.jsonl --model support \\
         --step 1200
-    gradebook notify checkpoint outputs/ --model support --checkpoint sft-2 \\
+    gradebook suite notify outputs/ --model support --checkpoint sft-2 \\
         --param budget_usd=5 --json
-    gradebook notify checkpoint step-1200.jsonl --model support --step 1200 \\
+    gradebook suite notify step-1200.jsonl --model support --step 1200 \\
         --prompts prompts.jsonl --endpoint e.yaml
 
     Exit: 0 requested, now or before, 2 bad input, 3 no answer from a server, or all flow runs for it failed.

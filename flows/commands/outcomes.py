@@ -1,4 +1,4 @@
-"""The commands `gradebook outcomes`: outcomes in use, compared with the scores."""
+"""The commands `gradebook people outcomes`: outcomes in use, compared with the scores."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,14 +21,7 @@ from gradebook.rubrics.text.wording import counted, rate_words
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.runs.request import read_column_map
 
-app = typer.Typer(
-    help="Set outcomes in use, such as clicks or refunds, beside the scores.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
 
-
-@app.command("import")
 def import_file(  # noqa: PLR0913 - each is an option
     file: Annotated[
         str, typer.Argument(help="JSON Lines, CSV or Parquet with name, value and output_id, case_id or day")
@@ -41,11 +34,11 @@ def import_file(  # noqa: PLR0913 - each is an option
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Import outcomes by output, case or day. Importing a file twice adds nothing; a new value replaces the old one.
+    """Import outcomes by output, case or day; a new value replaces the old one.
 
     \b
-    gradebook outcomes import clicks.csv --name clicks --map value=count
-    gradebook outcomes import refunds.parquet --lower-is-better
+    gradebook people outcomes import clicks.csv --name clicks --map value=count
+    gradebook people outcomes import refunds.parquet --lower-is-better
 
     Exit: 0 done, 2 bad input: nothing was written.
     """
@@ -67,12 +60,11 @@ def import_file(  # noqa: PLR0913 - each is an option
         )
 
 
-@app.command("list")
 def list_names(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False) -> None:
     """List the outcomes of the lake.
 
     \b
-    gradebook outcomes list
+    gradebook people outcomes list
     """
     from gradebook.tasks.agreement.outcomes import list_outcomes
 
@@ -81,7 +73,7 @@ def list_names(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json
         print_json({"outcomes": list(rows)})
         return
     if not rows:
-        stderr.print("no outcomes yet; `gradebook outcomes import` reads a file of them")
+        stderr.print("no outcomes yet; `gradebook people outcomes import` reads a file of them")
         return
     headings = ("name", "by", "values", "least", "most", "better", "source")
     names = ("name", "grain", "value_count", "least", "most")
@@ -92,7 +84,6 @@ def list_names(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json
     show_rows(headings, cells)
 
 
-@app.command("show")
 def show(
     run: Annotated[
         str | None, typer.Argument(help="a published run's id; default: the last", autocompletion=complete_run)
@@ -107,8 +98,8 @@ def show(
     """Show how the scores of a run follow outcomes, and where weights would have to go.
 
     \b
-    gradebook outcomes show 20261101-020000-a1b2c3
-    gradebook outcomes show --draft reweighted.yaml
+    gradebook people outcomes show 20261101-020000-a1b2c3
+    gradebook people outcomes show --draft reweighted.yaml
     """
     from gradebook.tasks.agreement.outcomes import LIMITS, cells_of, measure_outcomes, propose_weights
     from gradebook.tasks.published.runs import latest_run
@@ -126,7 +117,7 @@ def show(
         print_json({"outcomes": [outcome.as_json() for outcome in outcomes], "limits": LIMITS})
         return
     if not outcomes:
-        stderr.print("no outcome of the run's outputs, cases or days: `gradebook outcomes import` adds some")
+        stderr.print("no outcome of the run's outputs, cases or days: `gradebook people outcomes import` adds some")
         return
     for outcome in outcomes:
         better = "" if outcome.is_higher_better else ", lower is better"

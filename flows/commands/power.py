@@ -1,4 +1,4 @@
-"""The command `gradebook power`: the sample size, detectable effect or power of a comparison."""
+"""The command `gradebook suite power`: the sample size, detectable effect or power of a comparison."""
 
 from math import inf, isnan
 from typing import Annotated, Any
@@ -64,12 +64,12 @@ def power(  # noqa: PLR0913 - each is an option
     margin that so many cases can show, and how many cases 0.02, or --margin, takes.
 
     \b
-    gradebook power --for support
-    gradebook power --sd 0.3 --effect 0.05
-    gradebook power --sd 0.3 --margin 0.02
-    gradebook power --sd 0.3 --n 200
-    gradebook power --sd 0.3 --n 200 --samples 5 --icc 0.4
-    gradebook power --sd 0.3 --effect 0.05 --n 200 --unpaired
+    gradebook suite power --for support
+    gradebook suite power --sd 0.3 --effect 0.05
+    gradebook suite power --sd 0.3 --margin 0.02
+    gradebook suite power --sd 0.3 --n 200
+    gradebook suite power --sd 0.3 --n 200 --samples 5 --icc 0.4
+    gradebook suite power --sd 0.3 --effect 0.05 --n 200 --unpaired
     """
     if suite is not None:
         _refuse_with_suite({"--sd": sd, "--effect": effect, "--icc": icc}, margin, n, wanted)

@@ -1,4 +1,4 @@
-"""The command `gradebook rate`: a server on which people rate the outputs of a run."""
+"""The command `gradebook people rate`: a server on which people rate the outputs of a run."""
 
 import getpass
 import os
@@ -116,13 +116,14 @@ def rate(  # noqa: PLR0913 - each is an option
     a later `evaluate` of it.
 
     \b
-    gradebook rate
-    gradebook rate outputs.jsonl --rubric rubric.yaml
-    gradebook rate 20261101-020000-a1b2c3 --raters anna,ben --overlap 2
-    gradebook rate --queue disputed --n 20
-    gradebook rate --queue adjudicate --raters lea --show-names
-    gradebook rate --pairs --criterion tone
-    gradebook rate --host 0.0.0.0 --port 8080 --trust-host ratings.example.org
+    gradebook people rate
+    gradebook people rate outputs.jsonl --rubric rubric.yaml
+    gradebook people rate 20261101-020000-a1b2c3 --raters anna,ben --overlap 2
+    gradebook people rate --queue disputed --n 20
+    gradebook people rate --queue adjudicate --raters lea --show-names
+    gradebook people rate --pairs --criterion tone
+    gradebook people rate --host 0.0.0.0 --port 8080 \\
+        --trust-host ratings.example.org
     """
     names = _names(raters)
     refuse_open(host, trust_host)
@@ -158,7 +159,7 @@ def rate(  # noqa: PLR0913 - each is an option
 
 
 def _next_ids(lake: Lake, run_id: str, count: int) -> list[str]:
-    """Outputs that `gradebook calibrate --rate-next` names."""
+    """Outputs that `gradebook people calibrate --rate-next` names."""
     from gradebook.tasks.agreement.calibration import MOST_NEXT, calibrate_run
 
     rows = call_in_new_process(calibrate_run, lake, run_id, next_count=min(count, MOST_NEXT)).next_outputs
@@ -183,8 +184,8 @@ def _serve(session: RatingSession, names: list[str], listener: socket, host: str
 
 def _next_step(session: RatingSession) -> str:
     if session.has_pairs:
-        return "all choices are in the lake, in the table preferences: `gradebook agreement` sums them up"
-    return "all ratings are in the lake: `gradebook agreement` compares them, `gradebook calibrate` uses them"
+        return "all choices are in the lake, in the table preferences: `gradebook people agreement` sums them up"
+    return "all ratings are in the lake: `gradebook people agreement` compares them, `people calibrate` uses them"
 
 
 def _run_to_rate(
@@ -201,7 +202,7 @@ def _run_to_rate(
             raise InputError(run, "a file", "--rubric, with which its outputs are rated, or a run's id")
         return run or latest_run  # called where the tasks run, which saves a process
     if run is None:
-        raise InputError("--rubric", "no file of outputs", "one: `gradebook rate OUTPUTS --rubric RUBRIC`")
+        raise InputError("--rubric", "no file of outputs", "one: `gradebook people rate OUTPUTS --rubric RUBRIC`")
     options = {"outputs": run, "rubric": rubric, "column_map": column_map or (), "lake": lake, "data": data}
     from gradebook.flows.display.progress_bars import shown_progress
     from gradebook.tasks.stages.pipeline import run_to_rate

@@ -1,4 +1,4 @@
-"""The commands `gradebook ratings ...`: import, list and show people's ratings."""
+"""The commands `gradebook people ratings ...`: import, list and show people's ratings."""
 
 from dataclasses import asdict
 from enum import StrEnum
@@ -29,8 +29,6 @@ from gradebook.tasks.ratings.tables import count_ratings, find_ratings
 from gradebook.tasks.rubric_store.versions import find_rubric
 from gradebook.tasks.runs.request import read_column_map
 
-app = typer.Typer(help="Import, list and show people's ratings.", no_args_is_help=True, rich_markup_mode=None)
-
 
 class RatingFormat(StrEnum):
     """File formats of ratings."""
@@ -50,7 +48,6 @@ class Numbers(StrEnum):
     score = "score"
 
 
-@app.command("import")
 def import_file(  # noqa: PLR0913 - each is an option
     file: Annotated[Path, typer.Argument(help="JSON Lines, JSON or CSV, plain, .gz or .zst")],
     rubric: Annotated[
@@ -81,10 +78,10 @@ def import_file(  # noqa: PLR0913 - each is an option
     """Import people's ratings into the lake. Importing a file twice adds nothing.
 
     \b
-    gradebook ratings import annotations.jsonl --rubric rubric.yaml
-    gradebook ratings import export.json --format label-studio \\
+    gradebook people ratings import annotations.jsonl --rubric rubric.yaml
+    gradebook people ratings import export.json --format label-studio \\
         --rubric support_replies --dry-run
-    gradebook ratings import ratings.csv --rubric rubric.yaml \\
+    gradebook people ratings import ratings.csv --rubric rubric.yaml \\
         --map case_id=text_id --missing 0
 
     Exit: 0 done, 2 bad input or too many invalid ratings: nothing was written.
@@ -107,7 +104,6 @@ def import_file(  # noqa: PLR0913 - each is an option
         _show_import(imported, is_dry=dry_run)
 
 
-@app.command()
 def take(
     run: Annotated[str, typer.Argument(help="a run's id", autocompletion=complete_run)],
     criterion: Annotated[
@@ -126,8 +122,8 @@ def take(
     stay.
 
     \b
-    gradebook ratings take nightly-2 --dry-run
-    gradebook ratings take nightly-2 --criterion tone
+    gradebook people ratings take nightly-2 --dry-run
+    gradebook people ratings take nightly-2 --criterion tone
 
     Exit: 0 done, 2 bad input.
     """
@@ -142,19 +138,17 @@ def take(
     say(*lines)
 
 
-@app.command("list")
 def list_ratings(
     at: AtOption = None, lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False
 ) -> None:
     """Show the number of ratings per rater and criterion.
 
     \b
-    gradebook ratings list
+    gradebook people ratings list
     """
     _show_rows(count_ratings(read_lake(lake, data, at)), as_json=as_json)
 
 
-@app.command()
 def show(
     name: Annotated[str, typer.Argument(help="an output's or a case's id")],
     at: AtOption = None,
@@ -165,7 +159,7 @@ def show(
     """Show the ratings of an output, or of a case's outputs.
 
     \b
-    gradebook ratings show case-17
+    gradebook people ratings show case-17
     """
     _show_rows(find_ratings(read_lake(lake, data, at), name), as_json=as_json)
 
@@ -179,7 +173,9 @@ def _show_rows(rows: list[dict[str, Any]], *, as_json: bool) -> None:
         )
         show_rows(*filled_columns(map(heading_words, rows[0]), [[*row.values()] for row in formatted]))
     else:
-        stderr.print("no ratings yet; `gradebook rate` collects them, `gradebook ratings import` reads a file of them")
+        stderr.print(
+            "no ratings yet; `gradebook people rate` collects them, `people ratings import` reads a file of them"
+        )
 
 
 def _show_import(imported: RatingImport, *, is_dry: bool) -> None:

@@ -1,4 +1,4 @@
-"""The command `gradebook rebuild`: score tables of a published run, computed again."""
+"""The command `gradebook lake rebuild`: score tables of a published run, computed again."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -91,9 +91,9 @@ def rebuild(
     Give --check, --out or both. Published tables never change. Ratings count as of the run's publication.
 
     \b
-    gradebook rebuild --check
-    gradebook rebuild nightly-1 --check --json
-    gradebook rebuild nightly-1 --out rebuilt
+    gradebook lake rebuild --check
+    gradebook lake rebuild nightly-1 --check --json
+    gradebook lake rebuild nightly-1 --out rebuilt
 
     Exit: 0 done; with --check: all tables equal, 1 a table differs, 2 bad input.
     """

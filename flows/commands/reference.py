@@ -1,4 +1,4 @@
-"""The commands `gradebook reference`: runs that `--baseline reference` means."""
+"""The commands `gradebook suite reference`: runs that `--baseline reference` means."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -10,13 +10,11 @@ from gradebook.flows.display.terminal import plain, say, show_rows, stderr
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.rows import Row
 
-app = typer.Typer(help="Pin the run that `--baseline reference` means.", no_args_is_help=True, rich_markup_mode=None)
 SuiteOption = Annotated[
     str | None, typer.Option("--suite", help="suite of a nightly run; default: all runs of the rubric")
 ]
 
 
-@app.command("set")
 def pin(
     run: Annotated[str, typer.Argument(help="a published run's id", autocompletion=complete_run)],
     suite: SuiteOption = None,
@@ -29,8 +27,8 @@ def pin(
     `--baseline reference` compares with it until another run is pinned, so a slow drift can't move the baseline.
 
     \b
-    gradebook reference set 20261101-020000-a1b2c3
-    gradebook reference set 20261101-020000-a1b2c3 --suite support
+    gradebook suite reference set 20261101-020000-a1b2c3
+    gradebook suite reference set 20261101-020000-a1b2c3 --suite support
     """
     from gradebook.tasks.comparing.baseline import pin_reference
 
@@ -41,12 +39,11 @@ def pin(
         say(f"{plain(row['run_id'])} is the reference of {plain(_of(row))}")
 
 
-@app.command("list")
 def list_pinned(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False) -> None:
     """List the pinned runs.
 
     \b
-    gradebook reference list
+    gradebook suite reference list
     """
     from gradebook.tasks.comparing.baseline import list_references
 
@@ -55,13 +52,12 @@ def list_pinned(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_jso
         print_json({"references": list(rows)})
         return
     if not rows:
-        stderr.print("no reference yet; `gradebook reference set RUN` pins one")
+        stderr.print("no reference yet; `gradebook suite reference set RUN` pins one")
         return
     cells = [(row["rubric_id"], row["suite"] or "", row["run_id"], f"{row['set_at']:%Y-%m-%d %H:%M}") for row in rows]
     show_rows(("rubric", "suite", "run", "set at"), cells)
 
 
-@app.command("clear")
 def clear(
     rubric: Annotated[str, typer.Argument(help="id of the rubric")],
     suite: SuiteOption = None,
@@ -72,8 +68,8 @@ def clear(
     """Unpin the reference of a rubric, or of a suite.
 
     \b
-    gradebook reference clear support_reply
-    gradebook reference clear support_reply --suite support
+    gradebook suite reference clear support_reply
+    gradebook suite reference clear support_reply --suite support
     """
     from gradebook.tasks.comparing.baseline import clear_reference
 

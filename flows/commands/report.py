@@ -1,4 +1,4 @@
-"""The commands `gradebook report`, for a published run, and `gradebook site`, for the home page of a lake."""
+"""The commands `gradebook report`, for a published run, and `gradebook lake site`, for the home page of a lake."""
 
 import sys
 from enum import StrEnum
@@ -115,8 +115,8 @@ def site(
     new runs.
 
     \b
-    gradebook site public
-    gradebook site public --anew --json
+    gradebook lake site public
+    gradebook lake site public --anew --json
     """
     with shown_progress():
         written = write_site(read_lake(lake, data, at), out, is_anew=is_anew)

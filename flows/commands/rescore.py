@@ -1,4 +1,4 @@
-"""The command `gradebook rescore`: published verdicts under another rubric's weights."""
+"""The command `gradebook rubric reweigh`: published verdicts under another rubric's weights."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -51,8 +51,8 @@ def rescore(
     criteria that the rubric omits are dropped. Run the same command again to resume.
 
     \b
-    gradebook rescore 20261101-020000-a1b2c3 --rubric heavier.yaml
-    gradebook rescore nightly-1 --rubric support_reply@1.1.0 \\
+    gradebook rubric reweigh 20261101-020000-a1b2c3 --rubric heavier.yaml
+    gradebook rubric reweigh nightly-1 --rubric support_reply@1.1.0 \\
         --run-id nightly-1-new-weights --json
 
     Exit: 0 done, 1 a gate or threshold is not met, 2 bad input.

@@ -143,10 +143,6 @@ def _read_threshold(answer: str) -> float | None:
     return threshold
 
 
-app = typer.Typer(
-    help="Write, lint, show, compare, import and export rubrics.", no_args_is_help=True, rich_markup_mode=None
-)
-
 RubricArgument = Annotated[
     str,
     typer.Argument(
@@ -185,7 +181,6 @@ FORMAT_HELP = f"format of the other system: {', '.join(RubricFormat)}"
 FormatOption = Annotated[RubricFormat, typer.Option("--format", metavar="<format>", help=FORMAT_HELP)]
 
 
-@app.command()
 def lint(
     rubrics: Annotated[
         list[str], typer.Argument(help="rubric files or names of shipped rubrics", autocompletion=complete_rubric)
@@ -218,10 +213,6 @@ def lint(
     raise typer.Exit(NOT_MET if severities["error"] or (is_strict and severities["warning"]) else DONE)
 
 
-app.command("new")(new)
-
-
-@app.command("list")
 def list_rubrics(
     target_type: Annotated[
         str | None, typer.Option("--target-type", help="rubrics for this kind of output, as their target_type names it")
@@ -257,7 +248,6 @@ def list_rubrics(
         stderr.print(f"no rubric has the target_type {escape(plain(target_type))}")
 
 
-@app.command()
 def register(
     rubric: RubricArgument,
     state: Annotated[RubricState, typer.Option("--state", help="state of the version")] = RubricState.active,
@@ -289,7 +279,6 @@ def register(
         say(f"{loaded.id} {loaded.version}: {state.value} in {found_lake.name}")
 
 
-@app.command()
 def show(
     rubric: RubricArgument,
     version: Annotated[str | None, typer.Option("--version", help="a version in the lake")] = None,
@@ -311,7 +300,6 @@ def show(
         typer.echo(for_stdout(f"# needs: {needs}\n{rubric_yaml(loaded)}"), nl=False)
 
 
-@app.command()
 def diff(
     old: RubricArgument,
     new: RubricArgument,
@@ -341,7 +329,6 @@ def diff(
     show_difference(before, after, needed)
 
 
-@app.command()
 def schema(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; default: stdout")] = None,
     is_forced: ForceOption = False,
@@ -358,7 +345,6 @@ def schema(
         typer.echo(out)
 
 
-@app.command("import")
 def import_rubric(
     file: Annotated[Path, typer.Argument(help="a file of the other system")],
     out: Annotated[
@@ -395,7 +381,6 @@ def import_rubric(
         show_import(summary)
 
 
-@app.command("export")
 def export_rubric(
     source: Annotated[
         str,
@@ -434,7 +419,6 @@ def export_rubric(
     show_lost(exported.lost)
 
 
-@app.command()
 def delete(
     rubric_id: Annotated[str, typer.Argument(help="a rubric's id")],
     lake: LakeOption = DEFAULT_LAKE,
@@ -503,7 +487,7 @@ def show_import(summary: ImportSummary) -> None:
     stdout.print(", ".join(counts), highlight=False)
     if summary.choice_count:
         choices = counted(summary.choice_count, "choice between responses", "choices between responses")
-        sentence = f"{choices}: after the evaluation `gradebook ratings import` reads the file itself"
+        sentence = f"{choices}: after the evaluation `gradebook people ratings import` reads the file itself"
         stdout.print(sentence, highlight=False)
     if summary.needs:
         needs = escape(plain("; ".join(summary.needs)))

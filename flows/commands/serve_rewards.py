@@ -1,4 +1,4 @@
-"""The command `gradebook serve-rewards`: a server that scores outputs for training."""
+"""The command `gradebook train serve`: a server that scores outputs for training."""
 
 import math
 from typing import Annotated
@@ -86,9 +86,9 @@ def serve_rewards(  # noqa: PLR0913 - each is an option
     Ctrl-C or SIGTERM ends the server after the requests in progress; replies are in the lake's ledger.
 
     \b
-    gradebook serve-rewards r.yaml --judge gpt-4o-mini --budget-usd 20 --job p7
-    gradebook serve-rewards rubric.yaml --judge judge.yaml --deadline-s 30
-    GRADEBOOK_REWARDS_TOKEN=... gradebook serve-rewards rubric.yaml \\
+    gradebook train serve r.yaml --judge gpt-4o-mini --budget-usd 20 --job p7
+    gradebook train serve rubric.yaml --judge judge.yaml --deadline-s 30
+    GRADEBOOK_REWARDS_TOKEN=... gradebook train serve rubric.yaml \\
         --host 0.0.0.0 --trust-host rewards.example.org
 
     Exit: 0 ended, 2 bad input.

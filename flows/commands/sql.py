@@ -1,5 +1,4 @@
-"""The commands `gradebook sql`, with its interactive shell, and `gradebook tables`: the tables, marts and views of a
-lake, and their columns.
+"""The commands `gradebook sql`, with its interactive shell, and `gradebook lake tables`: tables and views, and columns.
 
 The shell reads statements, a line or several each, until `.quit`.
 """
@@ -118,9 +117,9 @@ def tables(
     each published run, views what is computed from them on request.
 
     \b
-    gradebook tables
-    gradebook tables run_scores
-    gradebook tables verdicts --json
+    gradebook lake tables
+    gradebook lake tables run_scores
+    gradebook lake tables verdicts --json
     """
     if as_json:
         print_json(asdict(find_table(name)) if name else {"tables": [asdict(table) for table in list_tables()]})

@@ -1,4 +1,4 @@
-"""The command `gradebook trust`: whether a run's judge may be trusted, on one page of sentences."""
+"""The command `gradebook judge trust`: whether a run's judge may be trusted, on one page of sentences."""
 
 from typing import Annotated
 
@@ -35,8 +35,8 @@ def trust(
     command that has the figures, or that makes them where they are missing. Nothing is asked or written.
 
     \b
-    gradebook trust
-    gradebook trust nightly-2 --json
+    gradebook judge trust
+    gradebook judge trust nightly-2 --json
 
     Exit: 0 done, 2 bad input.
     """

@@ -24,10 +24,10 @@ def view(
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
 ) -> None:
-    """Serve a lake's pages: runs, verdicts, comparisons, and what is in progress.
+    """Serve a lake's pages: runs, verdicts, comparisons, progress.
 
-    The pages only read. Prints a link whose token lets its reader in; Ctrl-C ends the server. `gradebook site` writes
-    pages that need no server.
+    The pages only read. Prints a link whose token lets its reader in; Ctrl-C ends the server. `gradebook lake site`
+    writes pages that need no server.
 
     \b
     gradebook view

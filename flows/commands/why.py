@@ -49,7 +49,7 @@ def why(  # noqa: PLR0913 - each is an option
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Trace a verdict back to the output, prompt, reply, rubric, ratings and price.
+    """Trace a verdict to its output, prompt, reply, ratings and price.
 
     \b
     gradebook why case-17

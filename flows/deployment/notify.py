@@ -218,7 +218,7 @@ def _client() -> "Iterator[SyncPrefectClient]":
     except (httpx.HTTPError, RuntimeError, OSError) as error:
         raise UnfinishedError(
             f"notify: no Prefect server answers at {address} ({type(error).__name__}: {error}); "
-            "run `gradebook sweep` later to request the evaluation"
+            "run `gradebook suite sweep` later to request the evaluation"
         ) from None
 
 

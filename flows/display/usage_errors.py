@@ -17,7 +17,7 @@ _COMMANDS = {
         "test": "evaluate",
         "ui": "view",
     },
-    "export": {kind: f"rewards --{kind}" for kind in ("pairs", "sft", "curriculum")},
+    "train": {kind: f"rewards --{kind}" for kind in ("pairs", "sft", "curriculum")},
 }
 _OPTIONS = {
     "evaluate": {
@@ -32,15 +32,15 @@ _OPTIONS = {
         "--scorer": "--rubric",
         "--threshold": "`pass_threshold` in the rubric",
     },
-    "power": dict.fromkeys(("--diff", "--difference", "--delta", "--mde"), "--effect"),
+    "suite power": dict.fromkeys(("--diff", "--difference", "--delta", "--mde"), "--effect"),
     "collect": {"--judge": "--endpoint for the model that answers", "--output": "--out"},
     "report": {"--output": "--out", "--html": "--format html", "--baseline": "--against"},
-    "sweep": {"--step": "--pattern with {step} in it"},
-    "mcp": dict.fromkeys(("--host", "--port"), "none, as it listens on stdin alone"),
+    "suite sweep": {"--step": "--pattern with {step} in it"},
+    "lake mcp": dict.fromkeys(("--host", "--port"), "none, as it listens on stdin alone"),
 }
 _SEVERAL = {  # expected in place of several arguments
     "report": "one run, and --against for another",
-    **dict.fromkeys(("evaluate", "collect", "sweep", "notify checkpoint"), "one path, a glob in quotes"),
+    **dict.fromkeys(("evaluate", "collect", "suite sweep", "suite notify"), "one path, a glob in quotes"),
 }
 _MOST_LISTED = 6  # commands of a group
 

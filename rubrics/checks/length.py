@@ -175,7 +175,7 @@ class TokenSettings(BoundsSettings):
 
     tokenizer: FileName
     """path of a `tokenizer.json` in the format of Hugging Face tokenizers, in the rubric's folder or below it; for
-    `gradebook checks try` below the current folder"""
+    `gradebook rubric checks try` below the current folder"""
     digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     """SHA-256 of that file in hexadecimal; any other file is refused"""
     _tokenizer: Any = PrivateAttr()

@@ -164,7 +164,7 @@ def find_check(name: str) -> Check:
     if name in REGISTERED:
         return REGISTERED[name]
     near = difflib.get_close_matches(name, _MODULES, n=3)
-    expected = " or ".join(near) if near else "a known one: `gradebook checks list` shows them"
+    expected = " or ".join(near) if near else "a known one: `gradebook rubric checks list` shows them"
     raise KeyError(f"found the check {name!r}, expected {expected}")
 
 

@@ -283,7 +283,7 @@ def _criterion(name: str, question: str) -> list[str]:
         "    levels:  # worst first; write what an output of each level looks like",
         '      - {id: "no", score: 0, description: "The answer to the question is no."}',
         '      - {id: "yes", score: 1, description: "The answer to the question is yes."}',
-        "    method: {type: judge}  # or a check, which costs nothing: gradebook checks list",
+        "    method: {type: judge}  # or a check, which costs nothing: gradebook rubric checks list",
     ]
 
 

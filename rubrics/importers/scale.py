@@ -479,5 +479,5 @@ def _with_annotations(row: Row, marks: Marks, lost: FieldCounts) -> Row:
 
 
 SUMMARY = "tasks with responses, criteria and ratings"
-LEFT = "choices between responses, which `gradebook ratings import FILE` makes rows of `preferences`"
+LEFT = "choices between responses, which `gradebook people ratings import FILE` makes rows of `preferences`"
 FORMAT = Format("scale", SUMMARY, ".json", "cases", read_scale, write_scale, left=LEFT)

@@ -623,7 +623,7 @@ UNREVIEWED = declare_rule(
         "weights-not-reviewed",
         "note",
         "The weights were last reviewed more than 180 days ago, by the key `reviewed`.",
-        "Look at the weights (`gradebook outcomes show` proposes some), and set `reviewed` to the day.",
+        "Look at the weights (`gradebook people outcomes show` proposes some), and set `reviewed` to the day.",
     )
 )
 

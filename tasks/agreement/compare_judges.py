@@ -74,7 +74,7 @@ def compare_judges(lake: Lake, run_ids: Sequence[str]) -> JudgeChoices:
         prices = {run_id: _price(connection, run_id) for run_id in runs}
     common = set.intersection(*(set(rows_by_unit) for rows_by_unit in judged.values()))
     if not common:
-        hint = "`gradebook rate RUN --n 50` collects ratings"
+        hint = "`gradebook people rate RUN --n 50` collects ratings"
         raise InputError("RUN", "no output that people rated and every run's judge scored", "one", hint)
     rows = []
     for criterion in sorted({criterion_id for criterion_id, _ in common}):

@@ -378,7 +378,7 @@ def measure_parts(
 
 def unrated_note(run_id: str, lake_words: Sequence[str] = (), *, what: str = "the outputs of this run") -> str:
     """Sentence on a run without ratings, with the next command. lake_words: options that name its lake."""
-    command = shell_line(("gradebook", "rate", run_id, "--n", "50", *lake_words))
+    command = shell_line(("gradebook", "people", "rate", run_id, "--n", "50", *lake_words))
     return f"nobody rated {what}; to collect ratings: `{command}`"
 
 

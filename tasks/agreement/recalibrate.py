@@ -91,7 +91,7 @@ def recalibrate_run(lake: Lake, run_id: str) -> RunRecalibration:
         rows = read_rows(connection, query("agreement/judged_and_rated"), run_id=run_id, criterion_id=None)
     with_distribution = [row for row in rows if row["distribution"] is not None]
     if not with_distribution:
-        hint = f"`gradebook rate {run_id} --n 200` collects ratings"
+        hint = f"`gradebook people rate {run_id} --n 200` collects ratings"
         raise InputError(f"run {run_id}", "no rated output with probabilities", f"{LEAST_RATED} of a criterion", hint)
     by_criterion = groupby(with_distribution, lambda row: str(row["criterion_id"]))
     fits = []

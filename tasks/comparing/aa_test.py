@@ -356,7 +356,7 @@ def measure_noise(
 
 
 def study_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> DecisionStudy:
-    """Variance components and designs of a published run, as `gradebook noise` has them.
+    """Variance components and designs of a published run, as `gradebook judge noise` has them.
 
     connection: to the lake. Raises `InputError` as `measure_noise` does.
     """

@@ -1,5 +1,5 @@
-"""Baseline of a run: which run a word of `--baseline` means, runs pinned by `gradebook reference set`, checks of the
-baseline of an unpublished run, and the stored outcome.
+"""Baseline of a run: which run a word of `--baseline` means, runs pinned by `gradebook suite reference set`, checks of
+the baseline of an unpublished run, and the stored outcome.
 """
 
 import json
@@ -320,7 +320,7 @@ def known_baseline(
     pinned = pinned_run(connection, rubric_id, suite)
     if pinned is None:
         raise InputError(
-            "--baseline", f"reference, and none of {rubric_id} is pinned", "`gradebook reference set RUN` before"
+            "--baseline", f"reference, and none of {rubric_id} is pinned", "`gradebook suite reference set RUN` before"
         )
     return pinned
 
@@ -359,7 +359,7 @@ def clear_reference(lake: Lake, rubric_id: str, suite: str | None) -> Row:
         if not rows:
             of_suite = "" if suite is None else f" of the suite {suite}"
             fault = f"no reference of {rubric_id}{of_suite}"
-            raise InputError("reference", fault, "one of those that `gradebook reference list` lists")
+            raise InputError("reference", fault, "one of those that `gradebook suite reference list` lists")
         connection.execute(_CLEAR, [rubric_id, suite])
         cleared[:] = rows
 

@@ -67,7 +67,7 @@ class CascadeChoice:
         written = {"cascade": {"first": first or self.first, "then": then or self.then, "when": when}}
         what = "gates passed otherwise" if self.of == "gates" else "verdicts that differ"
         header = (
-            f"# Chosen by `gradebook judges calibrate` on {self.rule.case_count:,} cases, for at most "
+            f"# Chosen by `gradebook judge calibrate` on {self.rule.case_count:,} cases, for at most "
             f"{self.rule.target:.1%} {what}\n# from always asking {self.then}, with {self.rule.confidence:.0%} "
             "confidence. On other cases: "
             f"{chosen.loss.value:.1%} of the verdicts differ, {chosen.asked:.1%} are asked.\n"
@@ -107,7 +107,7 @@ def calibrate_cascade(
         raise InputError("--of", "gates, which the judged criteria have none of", "verdicts")
     pairs = _pair_verdicts(criteria, both, second_votes, of)
     if pairs.case_count < LEAST_CASES:
-        hint = "evaluate the same outputs with the second judge, or rate some: `gradebook rate RUN --n 200`"
+        hint = "evaluate the same outputs with the second judge, or rate some: `gradebook people rate RUN --n 200`"
         fault = f"{pairs.case_count} cases with verdicts of both {first} and {then}"
         raise InputError("RUN", fault, f"{LEAST_CASES} or more", hint)
     rule = choose_rule(pairs, loss, confidence, np.random.default_rng(SEED), of_gates=of == "gates")

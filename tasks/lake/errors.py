@@ -126,7 +126,7 @@ def is_conflict(error: duckdb.Error) -> bool:
 def opening_fault(lake: Lake, error: duckdb.Error, at: int | None) -> str:
     """Reason why a lake (at version `at`) can't be opened, in one sentence without the connection string."""
     if at is not None and any(word in str(error).lower() for word in ("snapshot", "failed to cast value")):
-        return f"--at: found {at}, expected a version of the lake; `gradebook versions` lists them"
+        return f"--at: found {at}, expected a version of the lake; `gradebook lake versions` lists them"
     return f"{lake.name}: the lake can't be opened: {_reason(lake, str(error))}"
 
 

@@ -414,7 +414,7 @@ def find_table(name: str) -> TableDescription:
     """Description of a table, mart or view. Raises `InputError` for another name."""
     description = next((table for table in list_tables() if table.name == name.lower()), None)
     if description is None:
-        raise InputError("tables", repr(name), "a name that `gradebook tables` lists")
+        raise InputError("tables", repr(name), "a name that `gradebook lake tables` lists")
     return description
 
 

@@ -50,7 +50,7 @@ def find_version(lake: Lake, text: str) -> int:
         "--at",
         f"{text!r}",
         "a version, the id of a published run or a time, as 2026-11-01 or 2026-11-01T09:30",
-        "`gradebook versions` lists them",
+        "`gradebook lake versions` lists them",
     )
 
 

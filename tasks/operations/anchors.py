@@ -98,7 +98,7 @@ def read_anchors(connection: duckdb.DuckDBPyConnection, name: str) -> tuple[Row,
         names = [
             name_in_lake for (name_in_lake,) in connection.execute("select distinct anchor_set from anchors").fetchall()
         ]
-        expected = unknown_word(name, names) if names else "one that `gradebook anchors make` made"
+        expected = unknown_word(name, names) if names else "one that `gradebook judge anchors make` made"
         raise InputError("anchors", f"no anchor set {name!r} in the lake", expected)
     return rows
 

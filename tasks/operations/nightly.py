@@ -221,7 +221,7 @@ def _evaluate_all(
         left_usd = budget_left(file.budget_usd, ended)
         now = datetime.now(UTC)
         request = suite_request(suite, day, now, lake=file.lake, data=file.data, budget_usd=left_usd)
-        again = ("gradebook", "nightly", path, "--only", suite.id, "--date", day.isoformat())
+        again = ("gradebook", "suite", "nightly", path, "--only", suite.id, "--date", day.isoformat())
         request = replace(request, run_id=stages.run_id(suite.id), again=again)
         watch = _watch_suite(suite, request, now)
         if isinstance(watch, Watch):

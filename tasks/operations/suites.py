@@ -56,7 +56,7 @@ class AnchorSettings(Frozen):
     """Anchors of a suite, asked before its outputs."""
 
     set: Annotated[str, Field(min_length=1)]
-    """name of a set that `gradebook anchors make` made"""
+    """name of a set that `gradebook judge anchors make` made"""
     per_night: Annotated[int, Field(ge=1, le=100_000, strict=True)] = PER_NIGHT
     """outputs to ask about on a night"""
     reference: Annotated[int, Field(ge=1, le=32, strict=True)] = REFERENCE

@@ -611,10 +611,10 @@ def _next_steps(grounds: Grounds) -> Iterator[NextStep]:
     if doubtful:
         whose = "its" if len(doubtful) == 1 else "their"
         sentence = f"see where the judge and people differ on {_join_first(doubtful)}, and reword {whose} levels"
-        yield NextStep(sentence, ("gradebook", "agreement", run_id, "--criterion", doubtful[0]))
+        yield NextStep(sentence, ("gradebook", "people", "agreement", run_id, "--criterion", doubtful[0]))
     elif grounds.run.get("judge") is not None:
         sentence = f"let people rate {'more' if grounds.standings else 'some'} outputs in the browser, a random sample"
-        yield NextStep(sentence, ("gradebook", "rate", run_id, "--n", "50"))
+        yield NextStep(sentence, ("gradebook", "people", "rate", run_id, "--n", "50"))
 
 
 def _more_cases_steps(comparison: RunComparison) -> Iterator[NextStep]:
@@ -626,7 +626,7 @@ def _more_cases_steps(comparison: RunComparison) -> Iterator[NextStep]:
         return
     pairs = counted(min(row.figures.n for row in overall), "pair")
     sd = max(row.figures.sd_diff or 0.0 for row in overall)
-    command = ("gradebook", "power", "--sd", f"{sd:.3g}", "--margin", margin[1]) if sd else ()
+    command = ("gradebook", "suite", "power", "--sd", f"{sd:.3g}", "--margin", margin[1]) if sd else ()
     yield NextStep(f"compare more cases: {pairs} can't show a margin of {margin[1]}", command)
 
 

@@ -1,4 +1,4 @@
-"""Ratings of the lake for other systems, each rater's latest, in shapes that `ratings import` reads back.
+"""Ratings of the lake for other systems, each rater's latest, in shapes that `people ratings import` reads back.
 
 jsonl, csv      a row a rating; in jsonl the marks of steps and claims in place of the rating that they make
 potato          a row an output, rater and time: `rubric` with `criteria_ratings` by the scheme's names, overall, notes
@@ -57,7 +57,9 @@ def exported_ratings(lake: Lake, run_id: str | None, shape: str) -> list[dict[st
         offered = None if rows or claims or run_id is None else offered_note(connection, run_id, lake.words())
     if not rows and not claims:
         what = f"no rating in {lake.name}" if run_id is None else f"no rating that counts in {run_id}"
-        raise InputError("export ratings", what, "some", offered or "`gradebook rate` or `gradebook ratings import`")
+        raise InputError(
+            "export ratings", what, "some", offered or "`gradebook people rate` or `gradebook people ratings import`"
+        )
     add_sheet_scores(rows, rubric)
     match shape:
         case "potato":

@@ -41,7 +41,7 @@ def offered_note(connection: duckdb.DuckDBPyConnection, run_id: str, lake_words:
     if not counts:
         return None
     ratings, names = counted(sum(counts.values()), "rating"), ", ".join(counts)
-    command = shell_line(("gradebook", "ratings", "take", run_id, *lake_words))
+    command = shell_line(("gradebook", "people", "ratings", "take", run_id, *lake_words))
     return f"{ratings} of {names} under another text of the criterion do not count in this run: `{command}` takes them"
 
 

@@ -110,37 +110,37 @@ def _grounds(source: ReportSource, agreement: CurrentAgreement, lake: Lake) -> I
 
     run_id = source.run_id
     is_rated = bool(agreement.standings)
-    to_rate = of_run("rate", run_id, "--n", "50", "--queue", "random")
+    to_rate = of_run("people", "rate", run_id, "--n", "50", "--queue", "random")
     if is_rated:
-        yield Ground(agreement_finding(agreement), of_run("agreement", run_id))
+        yield Ground(agreement_finding(agreement), of_run("people", "agreement", run_id))
     else:
         sentence = "The judge has not been compared with people: nobody rated what it scored."
         yield Ground(Finding(Sign.LOOK, "People", sentence), to_rate)
     corrected = list(calibration_findings(source))
     for finding in corrected:
-        yield Ground(finding, of_run("calibrate", run_id))
+        yield Ground(finding, of_run("people", "calibrate", run_id))
     yield from (Ground(finding, None) for finding in audit_findings(source))
     if not corrected:
         sentence = "No mean is corrected by people's ratings. A random sample of outputs is to be rated for it."
         yield Ground(Finding(Sign.LOOK, "Calibration", sentence), to_rate)
     has_replicates = any(row["flip_rate"] is not None for row in source.summary.noise)
     for finding in consistency_findings(source):
-        yield Ground(finding, of_run("noise", run_id) if has_replicates else None)
+        yield Ground(finding, of_run("judge", "noise", run_id) if has_replicates else None)
     watched = list(anchor_findings(source))
     for finding in watched:
-        yield Ground(finding, of_run("anchors", "list"))
+        yield Ground(finding, of_run("judge", "anchors", "list"))
     if not watched:
         sentence = "No anchors watch this judge: a change of the model behind its name would not be seen."
-        yield Ground(Finding(Sign.LOOK, "Judge over time", sentence), of_run("anchors", "make", run_id))
+        yield Ground(Finding(Sign.LOOK, "Judge over time", sentence), of_run("judge", "anchors", "make", run_id))
     for index, finding in enumerate(reply_findings(source)):
-        yield Ground(finding, None if index else of_run("ledger", "verify", "--run", run_id))
+        yield Ground(finding, None if index else of_run("lake", "ledger", "verify", "--run", run_id))
 
 
 def _raters(raters: RunRaters, agreement: CurrentAgreement, lake: Lake) -> Ground:
     """Ground on the raters, on whose ratings the other grounds rest."""
     run_id = raters.run["run_id"]
     if not raters.rows:
-        command = ("gradebook", "rate", run_id, "--n", "50", *lake.words())
+        command = ("gradebook", "people", "rate", run_id, "--n", "50", *lake.words())
         return Ground(Finding(Sign.LOOK, "Raters", "Nobody rated the outputs of this run."), command)
     count = sum(row.rating_count for row in raters.rows)
     sentences = [f"{counted(len(raters.rows), 'rater')} gave {counted(count, 'rating')}."]
@@ -157,7 +157,7 @@ def _raters(raters: RunRaters, agreement: CurrentAgreement, lake: Lake) -> Groun
     is_doubtful = len(sentences) > 2 or not rates
     return Ground(
         Finding(Sign.LOOK if is_doubtful else Sign.FINE, "Raters", " ".join(sentences)),
-        ("gradebook", "raters", run_id, *lake.words()),
+        ("gradebook", "people", "raters", run_id, *lake.words()),
     )
 
 

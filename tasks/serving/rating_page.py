@@ -251,7 +251,7 @@ class RatingApp:
             if self._tokens.is_under_attack:
                 raise HTTPException(429, "Too many wrong tokens. Try again in a minute.", {"Retry-After": "60"})
             raise HTTPException(
-                403, "This link is wrong or has ended: open the one that `gradebook rate` printed for you."
+                403, "This link is wrong or has ended: open the one that `gradebook people rate` printed for you."
             )
         return rater
 

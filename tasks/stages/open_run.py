@@ -229,7 +229,7 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
     baseline = stored_baseline(run.folder) if request.baseline else Baseline()
     stopping = stored_stopping(run.folder) if request.stop else None
     settings = json_values(request, Use.SETTINGS) | {
-        "judge": run.judge.identity if run.judge else None,  # `gradebook ledger verify` recomputes keys from it
+        "judge": run.judge.identity if run.judge else None,  # `gradebook lake ledger verify` recomputes keys from it
         **(run.judge.recalibrated if run.judge else {}),
         "embedder": run.embedder.identity if run.embedder else None,
         "baseline_run_id": baseline.run_id,

@@ -133,7 +133,7 @@ def _evaluation(request: RescoreRequest, source: StoredRun, run_id: str) -> Eval
         lake=request.lake,
         data=request.data,
         trigger=TRIGGER,
-        again=("gradebook", "rescore", source.run_id, "--rubric", request.rubric, "--run-id", run_id),
+        again=("gradebook", "rubric", "reweigh", source.run_id, "--rubric", request.rubric, "--run-id", run_id),
     )
 
 

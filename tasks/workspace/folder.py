@@ -15,7 +15,9 @@ from gradebook.tasks.system.files import write_text
 DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"  # of commands and flows that are given none
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")  # a folder's name, never a path
 LATEST = "latest"  # in place of a run's id: the latest published run
-SITE_URL = "GRADEBOOK_SITE_URL"  # where the folder of `gradebook site` is served: links to reports then open anywhere
+SITE_URL = (
+    "GRADEBOOK_SITE_URL"  # where the folder of `gradebook lake site` is served: links to reports then open anywhere
+)
 DetailTable = Literal[
     "opinions", "claims", "claim_verdicts", "step_verdicts", "step_opinions", "similarities", "judged_preferences"
 ]  # tables with the details of a run's verdicts, each with run_id, output_id and criterion_id

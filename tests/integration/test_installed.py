@@ -186,5 +186,5 @@ def test_a_worker_runs_a_deployment_of_the_user_s_folder(environment, folder, pr
 
 def test_a_checkout_runs_beside_the_user_s_modules(folder):
     path = os.pathsep.join([".", str(ROOT)])  # the user's modules come first
-    command = [sys.executable, "-m", "gradebook", "checks", "list"]
+    command = [sys.executable, "-m", "gradebook", "rubric", "checks", "list"]
     assert "length_words" in run(command, folder, plain_environment(path))

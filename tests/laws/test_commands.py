@@ -2,15 +2,17 @@
 
 import inspect
 from pathlib import Path
-from typing import Any
+
+import pytest
 
 from gradebook.flows import commands
-from gradebook.flows.cli import ENTRIES, SECTIONS, load_command
+from gradebook.flows.cli import ENTRIES, GROUPS, RENAMED, SECTIONS, load_command
 from gradebook.flows.commands.options import complete_run
 from tests.support.law_over import law_over
 
 WITHOUT_COMMAND = {"__init__", "options", "read_lake"}
 OF_RUNS = {"run", "runs", "run_a", "run_b"}
+MOST_LINES = 40  # of `gradebook --help`, at 80 columns
 
 
 def test_the_table_repeats_the_first_line_of_each_command():
@@ -21,15 +23,39 @@ def test_the_table_repeats_the_first_line_of_each_command():
 def test_the_table_has_each_module_of_commands_and_each_name_once():
     modules = {path.stem for path in Path(commands.__path__[0]).glob("*.py")} - WITHOUT_COMMAND
     assert {entry.target.partition(":")[0] for entry in ENTRIES.values()} == modules
-    assert len(ENTRIES) == sum(map(len, SECTIONS.values()))
+    top = [name.partition(" ")[0] for name in (*ENTRIES, *GROUPS)]
+    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(set(top))
 
 
-def with_subcommands(command: Any, name: str) -> dict[str, Any]:
-    """A command and its subcommands, by name."""
-    found = {name: command}
-    for subcommand in getattr(command, "commands", {}).values():
-        found |= with_subcommands(subcommand, f"{name} {subcommand.name}")
-    return found
+def test_each_earlier_name_leads_to_a_command_or_group():
+    assert [new for new in RENAMED.values() if new not in ENTRIES and new not in GROUPS] == []
+    assert [old for old in RENAMED if old in ENTRIES or old in GROUPS] == []
+
+
+def test_an_earlier_name_works_and_says_the_present_one(gradebook):
+    finished = gradebook("rubric", "checks", "list", "--json")
+    assert finished.code == 0
+    assert finished.err == "gradebook: `checks` is now `rubric checks`\n"
+    assert finished.out == gradebook("rubric", "checks", "list", "--json").out
+
+
+@pytest.mark.parametrize(("old", "names"), [("export", "people export or train rewards"), ("notify", "suite notify")])
+def test_an_earlier_group_that_was_divided_names_its_commands(gradebook, old, names):
+    finished = gradebook(old)
+    assert (finished.code, finished.out) == (2, "")
+    assert names in finished.err
+
+
+def test_the_help_of_the_program_fits_a_terminal(gradebook, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert len(gradebook("--help").out.splitlines()) <= MOST_LINES
+
+
+@law_over("name", [*ENTRIES, *GROUPS])
+def test_each_command_and_group_can_be_asked_for_help(gradebook, name):
+    finished = gradebook(*name.split(), "--help")
+    assert finished.code == 0
+    assert f"Usage: gradebook {name} " in finished.out
 
 
 @law_over("name", ENTRIES)
@@ -40,37 +66,28 @@ def test_arguments_stand_before_options_in_the_help(name):
 
 
 @law_over("name", ENTRIES)
-def test_each_command_and_each_of_its_options_says_what_it_is_for(name):
-    found = with_subcommands(load_command(name), name)
-    assert [place for place, command in found.items() if not command.help] == []
-    assert [(place, each.name) for place, command in found.items() for each in command.params if not each.help] == []
+def test_each_option_of_a_command_says_what_it_is_for(name):
+    assert [parameter.name for parameter in load_command(name).params if not parameter.help] == []
 
 
 @law_over("name", ENTRIES)
-def test_each_command_without_subcommands_has_an_example(name):
-    found = {
-        place: command.help
-        for place, command in with_subcommands(load_command(name), name).items()
-        if not getattr(command, "commands", {})
-    }
-    assert [place for place, words in found.items() if f"gradebook {place}" not in words] == []
+def test_each_command_has_an_example(name):
+    assert f"gradebook {name}" in load_command(name).help
 
 
 @law_over("name", ENTRIES)
 def test_each_file_to_write_has_the_short_option_too(name):
-    found = with_subcommands(load_command(name), name)
-    options = [(place, each.opts) for place, command in found.items() for each in command.params]
-    assert [(place, opts) for place, opts in options if "--out" in opts and "-o" not in opts] == []
+    options = [parameter.opts for parameter in load_command(name).params]
+    assert [opts for opts in options if "--out" in opts and "-o" not in opts] == []
 
 
 @law_over("name", ENTRIES)
 def test_each_id_of_a_run_is_completed_so_that_it_takes_the_word_latest(name):
+    parameters = inspect.signature(load_command(name).callback).parameters.values()
     found = [
-        (place, each.name)
-        for place, command in with_subcommands(load_command(name), name).items()
-        if not getattr(command, "commands", {})
-        for each in inspect.signature(command.callback).parameters.values()
-        if each.name in OF_RUNS
-        and not any(getattr(word, "autocompletion", None) is complete_run for word in each.annotation.__metadata__)
+        parameter.name
+        for parameter in parameters
+        if parameter.name in OF_RUNS
+        and not any(getattr(word, "autocompletion", None) is complete_run for word in parameter.annotation.__metadata__)
     ]
     assert found == []

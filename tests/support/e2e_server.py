@@ -94,7 +94,7 @@ def _killed_while_judging(judge: LoopbackJudge, worker: "subprocess.Popen[bytes]
     """Kill the worker and its flow in the middle of a run."""
     judge.latency_s = 0.3
     asked_before = judge.answered_count
-    words = ["notify", "checkpoint", "step-200.jsonl", "--model", "tiny", "--step", "200"]
+    words = ["suite", "notify", "step-200.jsonl", "--model", "tiny", "--step", "200"]
     _call([*GRADEBOOK, *words])
     _call([*GRADEBOOK, *words])  # a second time: no second run
     _until("the judge is asked", lambda: judge.answered_count >= asked_before + ASKED_BEFORE, 300)

@@ -22,8 +22,9 @@ class RatingServer:
 
 @contextmanager
 def rating_server(lake: Lake, *options: str, raters: str = "anna,ben") -> Iterator[RatingServer]:
-    """Run `gradebook rate` until the block ends."""
-    command = [sys.executable, "-m", "gradebook", "rate", "--lake", f"sqlite:{lake.address}", "--raters", raters]
+    """Run `gradebook people rate` until the block ends."""
+    command = [sys.executable, "-m", "gradebook", "people", "rate"]
+    command += ["--lake", f"sqlite:{lake.address}", "--raters", raters]
     with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -37,7 +38,7 @@ def rating_server(lake: Lake, *options: str, raters: str = "anna,ben") -> Iterat
 @contextmanager
 def forked_server(lake: Lake, folder: Path, *options: str, raters: str) -> Iterator[tuple[Forked, dict[str, str]]]:
     """As `rating_server`, for tests that start many: a process forked from one that has imported all, and the links."""
-    server = Forked(["rate", "--lake", f"sqlite:{lake.address}", "--raters", raters, *options], folder)
+    server = Forked(["people", "rate", "--lake", f"sqlite:{lake.address}", "--raters", raters, *options], folder)
     try:
         while len(lines := server.out.splitlines(keepends=True)) < len(raters.split(",")) or lines[-1][-1] != "\n":
             assert server.is_running, server.wait()

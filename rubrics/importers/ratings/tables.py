@@ -5,7 +5,7 @@ JSON Lines of rated traces: {trace_id, annotator, timestamp, rubric: {criteria_r
 flat, as the rows of a table, or have the errors of a trajectory, alone or with the ratings.
 
 Verdicts of a person on the claims of an output.
-A row is {output_id, rater, rated_at, criterion_id, claims: [{claim, verdict, side, rationale}]}, as `ratings export`
+A row is {output_id, rater, rated_at, criterion_id, claims: [{claim, verdict, side, rationale}]}, as `people export`
 writes it. `criterion_id` may be left out where one criterion has the method `claims`; `side` is `output` by default.
 """
 

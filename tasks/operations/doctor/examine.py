@@ -141,7 +141,7 @@ def examine_ledger(lake: Lake) -> Iterator[DoctorFinding]:
         yield DoctorFinding("ledger", NOTE, f"not checked: {count} {why}")
     if verification.finding_count:
         summary = f"{counted(verification.finding_count, 'difference')} between judgments or verdicts and the ledger"
-        yield DoctorFinding("ledger", PROBLEM, summary, "gradebook ledger verify")
+        yield DoctorFinding("ledger", PROBLEM, summary, "gradebook lake ledger verify")
     else:
         judgments = counted(verification.judgment_count, "judgment")
         summary = f"{judgments} and {counted(verification.verdict_count, 'verdict')} agree"
@@ -332,7 +332,7 @@ def examine_small_files(connection: duckdb.DuckDBPyConnection) -> Iterator[Docto
     count = small_file_count(connection)
     if count >= MANY_SMALL:
         summary = f"found {count:,} small files, expected fewer than {MANY_SMALL:,}: they slow down runs and queries"
-        yield DoctorFinding("files", NOTE, summary, "gradebook compact")
+        yield DoctorFinding("files", NOTE, summary, "gradebook lake compact")
 
 
 def _file_faults(

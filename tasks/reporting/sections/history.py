@@ -49,7 +49,9 @@ class Point:
     high: float | None
     place: int
     before: Key | None = None
-    linked_mean: float | None = None  # the previous mean as this rubric version would give it, by `gradebook link`
+    linked_mean: float | None = (
+        None  # the previous mean as this rubric version would give it, by `gradebook rubric link`
+    )
     changes: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -268,7 +268,7 @@ def study_tables(source: ReportSource) -> Iterator[Table]:
         return
     try:
         study = study_run(source.connection, source.lake, source.run_id)
-    except InputError:  # replies of this kind are no replicates: `gradebook noise` gives the reason
+    except InputError:  # replies of this kind are no replicates: `gradebook judge noise` gives the reason
         return
     if study.components:
         yield component_table(study)

@@ -479,8 +479,8 @@ def agreement_finding(agreement: CurrentAgreement) -> Finding:
     parts = agreement.together(JUDGE_RATERS)
     if not parts:
         sentence = (
-            "The judge has not been compared with people. gradebook ratings import imports people's ratings of these "
-            "outputs, and this page then shows the agreement."
+            "The judge has not been compared with people. gradebook people ratings import imports people's ratings of "
+            "these outputs, and this page then shows the agreement."
         )
         return Finding(Sign.LOOK, "People", sentence)
     sentence = _same_level(agreement)

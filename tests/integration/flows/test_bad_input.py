@@ -63,7 +63,10 @@ def assert_refused(finished, *words, code=2):
 
 def test_bytes_that_are_no_utf_8_are_refused_by_each_command(gradebook, monkeypatch, tmp_path):
     for name in ENTRIES:
-        assert_refused(gradebook(name, "a\udcff"), "argument 2: found 'a\\udcff', expected text in UTF-8")
+        words = name.split()
+        assert_refused(
+            gradebook(*words, "a\udcff"), f"argument {len(words) + 1}: found 'a\\udcff', expected text in UTF-8"
+        )
     with monkeypatch.context() as environment:
         environment.setenv("GRADEBOOK_LAKE", "\udcff")
         assert_refused(gradebook("runs"), "GRADEBOOK_LAKE: found '\\udcff', expected text in UTF-8")
@@ -423,7 +426,18 @@ def test_reading_does_not_change_another_program_s_database(gradebook, tmp_path)
     assert (tmp_path / "other.sqlite").read_bytes() == before
 
 
-@pytest.mark.parametrize("words", [("sql", "select 1"), ("runs", "--json"), ("report",), ("mcp",)])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sql", "select 1"),
+        ("runs", "--json"),
+        ("report",),
+        (
+            "lake",
+            "mcp",
+        ),
+    ],
+)
 def test_reading_does_not_create_a_missing_lake(gradebook, tmp_path, words):
     assert_refused(gradebook(*words), "lake/catalog.sqlite: found no lake there, expected one")
     assert not (tmp_path / "lake").exists()

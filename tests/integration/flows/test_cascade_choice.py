@@ -1,4 +1,4 @@
-"""`gradebook judges calibrate`, and a run by the cascade that it writes: two decision models on loopback."""
+"""`gradebook judge calibrate`, and a run by the cascade that it writes: two decision models on loopback."""
 
 import hashlib
 import json
@@ -71,7 +71,7 @@ def test_the_rule_of_a_panel_is_written_and_its_cascade_asks_nothing_again(
     words = ("outputs.jsonl", "--rubric", "rubric.yaml", "--no-report")
     panel = evaluate(*words, "--judge", "panel.yaml", "--run-id", "panel")
     assert panel.code in (0, 1), panel.err
-    found = gradebook("judges", "calibrate", "panel", "--loss", "0.05", "--write", "cascade.yaml", "--json").json
+    found = gradebook("judge", "calibrate", "panel", "--loss", "0.05", "--write", "cascade.yaml", "--json").json
     chosen = found["rule"]["chosen"]
     # The first is as open as a coin, 0.55, about a quarter of its verdicts; its other ones are the second's.
     assert chosen["rule"] == {"name": "share_below", "value": 0.98}

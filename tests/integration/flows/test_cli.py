@@ -47,7 +47,7 @@ def test_quick_commands_import_nothing_slow(words):
 
 
 @pytest.mark.parametrize(
-    ("words", "loaded"), [(("--help",), set()), (("--version",), set()), (("power", "--help"), {"power"})]
+    ("words", "loaded"), [(("--help",), set()), (("--version",), set()), (("suite", "power", "--help"), {"power"})]
 )
 def test_only_the_module_of_the_chosen_command_is_imported(words, loaded):
     room = "gradebook.flows.commands."
@@ -97,7 +97,7 @@ def test_the_version_is_that_of_the_package(gradebook):
 
 
 def test_a_missing_argument_is_named_with_what_it_is(gradebook):
-    finished = gradebook("rescore", "--rubric", "rubric.yaml")
+    finished = gradebook("rubric", "reweigh", "--rubric", "rubric.yaml")
     assert (finished.code, finished.out) == (2, "")
     assert finished.err.startswith("gradebook: RUN: found none, expected id of the published run with the verdicts;")
 
@@ -119,11 +119,11 @@ def test_a_reader_that_closes_the_pipe_early_is_no_failure(tmp_path, form):
         (("ui",), "COMMAND: found 'ui', expected view; "),
         (("nonesuch",), "COMMAND: found 'nonesuch', expected one that the help lists; "),
         (("evaluate", "--provider", "x"), "evaluate: found the unknown option --provider, expected --judge; "),
-        (("power", "--diff", "0.1"), "power: found the unknown option --diff, expected --effect; "),
-        (("export", "best", "-k", "3"), "export best: found the unknown option -k, expected --k; "),
+        (("suite", "power", "--diff", "0.1"), "suite power: found the unknown option --diff, expected --effect; "),
+        (("train", "best", "-k", "3"), "train best: found the unknown option -k, expected --k; "),
         (("report", "a", "b"), "report: found also b, expected one run, and --against for another; "),
-        (("export", "pairs"), "COMMAND: found 'pairs', expected rewards --pairs; "),
-        (("anchors", "nonesuch"), "COMMAND: found 'nonesuch', expected one of make, list, ask; "),
+        (("train", "pairs"), "COMMAND: found 'pairs', expected rewards --pairs; "),
+        (("judge", "anchors", "nonesuch"), "COMMAND: found 'nonesuch', expected one of make, list, ask; "),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
 )
@@ -139,9 +139,9 @@ def test_a_misspelled_word_or_one_of_another_tool_gets_a_suggestion(gradebook, w
         ("gradebook ev", ["evaluate"]),
         *matrix(
             [
-                ("gradebook checks s", ["show"]),
+                ("gradebook rubric checks s", ["show"]),
                 ("gradebook evaluate --bud", ["--budget-usd"]),
-                ("gradebook checks show json_v", ["json_valid"]),
+                ("gradebook rubric checks show json_v", ["json_valid"]),
             ]
         ),
     ],

@@ -103,7 +103,7 @@ def test_all_criteria_of_an_output_ride_in_one_request_and_are_never_paid_twice(
     assert stored[0]["rationale"] is None
     assert evaluate(*words, "--judge", named(server, form)).code == 0
     assert server.request_count == OUTPUTS
-    assert gradebook("ledger", "verify", "--json").json["finding_count"] == 0
+    assert gradebook("lake", "ledger", "verify", "--json").json["finding_count"] == 0
 
 
 def test_a_criterion_whose_text_changed_asks_its_own_question_alone(evaluate, server, words, tmp_path):

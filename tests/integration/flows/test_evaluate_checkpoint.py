@@ -75,7 +75,7 @@ def test_a_checkpoint_is_decided_once_and_shown(gradebook, rubric, tmp_path):
     first, again = (evaluate_checkpoint(**asked) for _ in range(2))
     assert (first.row["status"], first.row["checkpoint"], first.is_new, again.is_new) == ("approved", "7", True, False)
     assert query(gradebook, "select trigger, status from runs") == [{"trigger": "checkpoint", "status": "published"}]
-    assert gradebook("checkpoints", "--json").json["checkpoints"][0]["run_id"] == first.row["run_id"]
+    assert gradebook("suite", "checkpoints", "--json").json["checkpoints"][0]["run_id"] == first.row["run_id"]
     texts = asyncio.run(artifacts_of(first.row["run_id"]))
     assert sorted("earlier decision" in text for text in texts) == [False, True]
 
@@ -84,17 +84,17 @@ def test_the_command_decides_and_the_sweep_finds_and_decides_the_others(gradeboo
     for step, good_count in ((7, 6), (8, 2), (9, 12)):
         write_checkpoint(tmp_path / f"saved/step-{step}.jsonl", good_count)
     words = ["--model", "m", "--rubric", rubric]
-    first = gradebook("checkpoint", "saved/step-7.jsonl", "--step", "7", *words)
+    first = gradebook("suite", "checkpoint", "saved/step-7.jsonl", "--step", "7", *words)
     assert (first.code, "m @ 7: approved" in first.out, "mean 0.500" in first.out) == (0, True, True), first.err
-    again = gradebook("checkpoint", "saved/step-7.jsonl", "--step", "7", *words)
+    again = gradebook("suite", "checkpoint", "saved/step-7.jsonl", "--step", "7", *words)
     assert (again.code, "decided earlier; nothing was evaluated again" in again.out) == (0, True)
-    assert gradebook("checkpoint", "saved/step-8.jsonl", "--step", "8", *words).code == 1
-    swept = gradebook("sweep", "saved", *words, "--evaluate", "--param", "require=mean_diff > 0", "--json")
+    assert gradebook("suite", "checkpoint", "saved/step-8.jsonl", "--step", "8", *words).code == 1
+    swept = gradebook("suite", "sweep", "saved", *words, "--evaluate", "--param", "require=mean_diff > 0", "--json")
     assert (swept.code, swept.json["found_count"], len(swept.json["undecided"])) == (0, 3, 1), swept.err
     (decision,) = swept.json["decisions"]
     assert (decision["checkpoint"], decision["status"]) == ("9", "approved")
-    assert len(gradebook("checkpoints", "--json").json["checkpoints"]) == 3
-    unknown = gradebook("sweep", "saved", *words, "--evaluate", "--param", "folders=x")
+    assert len(gradebook("suite", "checkpoints", "--json").json["checkpoints"]) == 3
+    unknown = gradebook("suite", "sweep", "saved", *words, "--evaluate", "--param", "folders=x")
     assert (unknown.code, "--param: found 'folders'" in unknown.err) == (2, True)
 
 
@@ -152,7 +152,7 @@ def test_prompts_without_an_endpoint_are_refused(rubric, tmp_path):
 @pytest.mark.server
 def test_a_checkpoint_is_requested_once(deployment, gradebook, tmp_path):
     outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
-    words = ["notify", "checkpoint", outputs, "--model", "m", "--step", "7", "--deployment", deployment, "--json"]
+    words = ["suite", "notify", outputs, "--model", "m", "--step", "7", "--deployment", deployment, "--json"]
     first, again = (gradebook(*words).json for _ in range(2))
     assert (first["is_new"], again["is_new"], again["flow_run_id"]) == (True, False, first["flow_run_id"])
     assert first["flow_run_id"] in first["url"]
@@ -169,7 +169,7 @@ async def parameters_of(flow_run_id: str) -> dict[str, Any]:
         return (await client.read_flow_run(flow_run_id)).parameters
 
 
-SERVED = ["notify", "checkpoint", "new.jsonl", "--model", "m", "--prompts", "prompts.jsonl", "--endpoint", "e.yaml"]
+SERVED = ["suite", "notify", "new.jsonl", "--model", "m", "--prompts", "prompts.jsonl", "--endpoint", "e.yaml"]
 
 
 @pytest.mark.server
@@ -193,8 +193,8 @@ def test_outputs_to_collect_need_not_exist_and_are_requested_once(deployment, gr
     [
         (SERVED, "checkpoint: found neither a checkpoint nor a step"),
         ([*SERVED[:-2], "--step", "7"], "endpoint: found none beside prompts"),
-        (["notify", "checkpoint", "new.csv", *SERVED[3:], "--step", "7"], "outputs: found 'new.csv', expected a name"),
-        (["notify", "checkpoint", "old.jsonl", *SERVED[3:], "--step", "7"], "old.jsonl already there, not collected"),
+        (["suite", "notify", "new.csv", *SERVED[3:], "--step", "7"], "outputs: found 'new.csv', expected a name"),
+        (["suite", "notify", "old.jsonl", *SERVED[3:], "--step", "7"], "old.jsonl already there, not collected"),
         ([*SERVED, "--step", "7"], "e.yaml: found a file or folder that can't be read"),
     ],
 )
@@ -220,7 +220,7 @@ def test_a_crashed_flow_run_that_is_not_resumed_is_followed_by_one_other(deploym
     from prefect.states import Crashed
 
     outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
-    words = ["notify", "checkpoint", outputs, "--model", "m", "--step", "7", "--deployment", deployment, "--json"]
+    words = ["suite", "notify", outputs, "--model", "m", "--step", "7", "--deployment", deployment, "--json"]
     first = gradebook(*words).json
     asyncio.run(put(first["flow_run_id"], Crashed()))
     soon = gradebook(*words).json
@@ -235,7 +235,7 @@ def test_after_five_failed_flow_runs_no_other_is_created_and_the_message_says_so
     from prefect.states import Failed
 
     outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
-    words = ["notify", "checkpoint", outputs, "--model", "m", "--step", "7", "--deployment", deployment]
+    words = ["suite", "notify", outputs, "--model", "m", "--step", "7", "--deployment", deployment]
     for _ in range(5):
         asyncio.run(put(gradebook(*words, "--json").json["flow_run_id"], Failed()))
     told = gradebook(*words)
@@ -247,7 +247,7 @@ def test_after_five_failed_flow_runs_no_other_is_created_and_the_message_says_so
 @pytest.mark.server
 def test_a_missing_deployment_is_bad_input(prefect_server, gradebook, tmp_path):
     outputs = str(write_checkpoint(tmp_path / "o.jsonl", 6))
-    finished = gradebook("notify", "checkpoint", outputs, "--model", "m", "--deployment", "evaluate-checkpoint/none")
+    finished = gradebook("suite", "notify", outputs, "--model", "m", "--deployment", "evaluate-checkpoint/none")
     assert finished.code == 2
     assert "--deployment: found no 'evaluate-checkpoint/none' on http://127.0.0.1" in finished.err
 
@@ -261,7 +261,7 @@ def test_a_missing_deployment_is_bad_input(prefect_server, gradebook, tmp_path):
 )
 def test_without_a_server_a_training_job_gets_an_error_and_none_is_started(tmp_path, address, code, words):
     outputs = str(write_checkpoint(tmp_path / "o.jsonl", 6))
-    command = [sys.executable, "-m", "gradebook.flows.cli", "notify", "checkpoint", outputs, "--model", "m"]
+    command = [sys.executable, "-m", "gradebook.flows.cli", "suite", "notify", outputs, "--model", "m"]
     settings = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"}
     settings |= {"PREFECT_HOME": str(tmp_path / "home")} | ({"PREFECT_API_URL": address} if address else {})
     finished = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=100, check=False)
@@ -271,7 +271,7 @@ def test_without_a_server_a_training_job_gets_an_error_and_none_is_started(tmp_p
 
 @pytest.mark.parametrize("param", ["rubric", "=5"])
 def test_an_invalid_parameter_is_refused(gradebook, tmp_path, param):
-    finished = gradebook("notify", "checkpoint", "o.jsonl", "--model", "m", "--param", param)
+    finished = gradebook("suite", "notify", "o.jsonl", "--model", "m", "--param", param)
     assert (finished.code, f"--param: found {param!r}" in finished.err) == (2, True)
 
 

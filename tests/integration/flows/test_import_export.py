@@ -167,7 +167,7 @@ def test_a_scale_task_comes_back_with_the_ratings_of_a_run(gradebook, evaluate, 
     assert "expected one of those" in gradebook(*words, "--force", "--run", "none-there").err
     # a choice of the page replaces the one that came in
     task = EXAMPLES / "scale.json"
-    assert "1 choice between outputs, 1 new" in gradebook("ratings", "import", task, "--rubric", "none").out
+    assert "1 choice between outputs, 1 new" in gradebook("people", "ratings", "import", task, "--rubric", "none").out
     changed = "'b' as choice, 0.75 as score, 'ann' as rater, now() as rated_at, null as likert_value"
 
     def choose(connection: Any, _version: int) -> None:
@@ -191,7 +191,7 @@ def test_a_judge_s_preferences_are_held_against_the_labels_of_pairs(judge, grade
     assert gradebook("rubric", "import", file, "--format", "pairs", "-o", folder).code == 0
     words = ("--rubric", folder / "rubric.yaml", "--ratings", folder / "ratings.jsonl", "--judge", "m")
     assert evaluate(folder / "outputs.jsonl", *words, "--allow-unscored").code in (0, 1)
-    agreement = gradebook("agreement", "--json").json["agreement"][0]
+    agreement = gradebook("people", "agreement", "--json").json["agreement"][0]
     assert agreement["statistics"]["percent_agreement"]["value"] == pytest.approx(2 / 3)  # the third label is wrong
 
 

@@ -86,7 +86,7 @@ def test_a_judge_by_name_scores_every_output(evaluate, gradebook, servers, folde
     rows = query(gradebook, "select status from verdicts where method = 'judge'")
     assert [row["status"] for row in rows] == ["scored"] * 30
     assert KEY not in finished.out + finished.err
-    listed = json.loads(gradebook("judges", "list", "--json").out)["providers"]
+    listed = json.loads(gradebook("judge", "list", "--json").out)["providers"]
     (own,) = [provider for provider in listed if provider["is_own"]]
     section, profile = NAMES[name]
     assert (own["provider"], own["has_key"]) == (section, True if PROFILES[profile].place.variable else None)

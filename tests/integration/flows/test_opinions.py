@@ -155,7 +155,7 @@ def test_a_panel_s_noise_is_measured_with_the_replicates_of_its_judges(
 ):
     write_judge(tmp_path, "panel: [a.yaml, b.yaml]", a=("replicates: 2", judge), b=("replicates: 3", other))
     finished = evaluate(*words)
-    noise = gradebook("noise", finished.json["run_id"], "--draws", "20", "--json")
+    noise = gradebook("judge", "noise", finished.json["run_id"], "--draws", "20", "--json")
     assert (noise.code, noise.json["replicate_count"], noise.json["output_count"]) == (0, 2, COUNT), noise.err
     assert [row["n"] for row in noise.json["judge_noise"]] == [CASES] * 2
     of_first = "opinions join output_scores using (output_id) where replicate = 0 and model = 'small'"
@@ -284,7 +284,7 @@ def test_the_ledger_of_a_cascade_with_swaps_is_verified_to_the_last_key(
 ):
     write_judge(tmp_path, CASCADE, cheap=("replicates: 2\nswap_share: 1", judge), dear=("", other))
     assert evaluate(*words).code == 0
-    verified = gradebook("ledger", "verify", "--json")
+    verified = gradebook("lake", "ledger", "verify", "--json")
     assert verified.code == 0, verified.out
     assert verified.json["recomputed_count"] == judge.request_count + other.request_count
     assert verified.json["finding_count"] == 0

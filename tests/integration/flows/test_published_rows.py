@@ -104,7 +104,7 @@ def tell(gradebook: Callable[..., Any], evaluate: Callable[..., Any], judge: Loo
     story.published |= digests(lake, "b")
     # later events: another run of the same outputs, ratings, a failed run, and a's run id again
     assert run("first", "two", "--judge", "panel.yaml", "--run-id", "c") in (0, 1)
-    assert gradebook("ratings", "import", "bob.jsonl", "--rubric", "one.yaml", "--run", "b").code == 0
+    assert gradebook("people", "ratings", "import", "bob.jsonl", "--rubric", "one.yaml", "--run", "b").code == 0
     judge.faults = ["quota"]
     assert run("second", "one", "--judge", "gpt-4.1-mini", "--run-id", "d") == 3
     assert run("first", "one", "--judge", "panel.yaml", "--run-id", "a", "--feedback", "llm") in (0, 1)

@@ -165,7 +165,7 @@ def test_a_run_a_review_and_a_rescore_are_checked_in_sql_at_each_stage(
 ):
     finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--run-id", "run")
     gradebook("review", outputs, "--rubrics", "json_record")
-    gradebook("rescore", finished.json["run_id"], "--rubric", rubric, "--run-id", "again")
+    gradebook("rubric", "reweigh", finished.json["run_id"], "--rubric", rubric, "--run-id", "again")
     rows = query(gradebook, FEW_RUNS)
     by_run = {run_id: [row for row in rows if row["run_id"] == run_id] for run_id in {row["run_id"] for row in rows}}
     (review,) = by_run.keys() - {"run", "again"}

@@ -66,7 +66,7 @@ def test_a_sample_by_stratum_is_weighted_in_every_figure_and_says_so(evaluate, g
     assert compared["overall"][0]["p_wilcoxon"] is None
     assert any("drawn by stratum" in line for line in compared["not_compared"])
     assert gradebook("compare", "full", "drawn", "--unpaired").code == 2
-    assert gradebook("rebuild", "drawn", "--check").code == 0
+    assert gradebook("lake", "rebuild", "drawn", "--check").code == 0
     assert evaluate(*words, "--sample", "10", "--run-id", "drawn").code == 2  # without strata it is another run
 
 

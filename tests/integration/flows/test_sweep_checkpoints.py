@@ -33,7 +33,7 @@ def saved(tmp_path: Path) -> Path:
 
 @pytest.mark.server
 def test_a_sweep_has_each_undecided_checkpoint_evaluated(deployment, gradebook, rubric, saved):
-    words = ["sweep", saved, "--model", "m", "--rubric", rubric, "--deployment", deployment, "--json"]
+    words = ["suite", "sweep", saved, "--model", "m", "--rubric", rubric, "--deployment", deployment, "--json"]
     shown = gradebook(*words[:-1])
     assert [each.split() for each in shown.out.splitlines()[:1]] == [["model", "checkpoint", "step", "outputs"]]
     assert (shown.out.splitlines()[-1], shown.err) == (
@@ -51,8 +51,8 @@ def test_a_sweep_has_each_undecided_checkpoint_evaluated(deployment, gradebook, 
 def test_a_requested_checkpoint_is_not_requested_again_by_the_sweep(deployment, gradebook, rubric, saved):
     gradebook("evaluate", saved / "step-1.jsonl", "--rubric", rubric)  # so the lake has this version of the rubric
     told = ["--model", "m", "--deployment", deployment, "--json"]
-    first = gradebook("notify", "checkpoint", saved / "step-1.jsonl", "--step", "1", *told).json
-    swept = gradebook("sweep", saved, "--rubric", "brief@1.0.0", "--notify", *told).json["undecided"]
+    first = gradebook("suite", "notify", saved / "step-1.jsonl", "--step", "1", *told).json
+    swept = gradebook("suite", "sweep", saved, "--rubric", "brief@1.0.0", "--notify", *told).json["undecided"]
     assert [row["flow_run"]["is_new"] for row in swept] == [False, True]
     assert swept[0]["flow_run"]["flow_run_id"] == first["flow_run_id"]
 
@@ -78,7 +78,7 @@ def test_the_flow_requests_readable_checkpoints_and_names_the_others(deployment,
 def test_a_table_in_a_file_names_checkpoints(gradebook, rubric, saved):
     rows = "model,step,checkpoint,outputs\nm,1,,saved/step-1.jsonl\nm,,best,saved/step-2.jsonl\n"
     saved.with_name("saved.csv").write_text(rows, encoding="utf-8")
-    found = gradebook("sweep", "saved.csv", "--rubric", rubric, "--json").json["undecided"]
+    found = gradebook("suite", "sweep", "saved.csv", "--rubric", rubric, "--json").json["undecided"]
     assert [(row["step"], row["checkpoint"], row["fault"]) for row in found] == [(1, None, None), (None, "best", None)]
 
 
@@ -91,7 +91,7 @@ def test_a_table_in_a_file_names_checkpoints(gradebook, rubric, saved):
 )
 def test_a_table_with_an_invalid_row_is_refused(gradebook, rubric, tmp_path, row, words):
     (tmp_path / "saved.jsonl").write_text(json.dumps(row), encoding="utf-8")
-    finished = gradebook("sweep", "saved.jsonl", "--rubric", rubric)
+    finished = gradebook("suite", "sweep", "saved.jsonl", "--rubric", rubric)
     assert (finished.code, "saved.jsonl:1: found" in finished.err, words in finished.err) == (2, True, True)
 
 
@@ -100,5 +100,5 @@ def test_a_table_of_the_lake_names_checkpoints(gradebook, rubric, saved):
     gradebook("evaluate", "saved/step-1.jsonl", "--rubric", rubric)
     never = "select distinct 'm' as model, '1' as checkpoint, dataset as outputs from runs"
     assert query(gradebook, "select count(*) as n from runs") == [{"n": 1}]
-    found = gradebook("sweep", "--query", never, "--rubric", rubric, "--json").json["undecided"]
+    found = gradebook("suite", "sweep", "--query", never, "--rubric", rubric, "--json").json["undecided"]
     assert [(row["checkpoint"], row["outputs"]) for row in found] == [("1", "saved/step-1.jsonl")]

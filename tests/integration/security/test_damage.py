@@ -82,7 +82,7 @@ def test_the_doctor_names_each_file_with_a_changed_bit(lake, is_compacted):
     [
         ("sql", "select 1"),
         ("compare", "a", "b"),
-        *nightly([(("report", "a", "--format", "md"),), (("rebuild", "a", "--check"),)]),
+        *nightly([(("report", "a", "--format", "md"),), (("lake", "rebuild", "a", "--check"),)]),
     ],
     ids=lambda words: words[0],
 )

@@ -1,4 +1,4 @@
-"""`gradebook agreement` and `gradebook calibrate` on one rated run of a panel of two judges."""
+"""`gradebook people agreement` and `gradebook people calibrate` on one rated run of a panel of two judges."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ from tests.support.nightly import matrix
 from tests.support.samples import query, write_outputs, write_rubric
 
 CASES = 12
-FIRST = ("agreement", "r", "--criterion", "clarity", "--json")
+FIRST = ("people", "agreement", "r", "--criterion", "clarity", "--json")
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def rated(gradebook, evaluate, tmp_path: Path, kept: Path) -> Iterator[Any]:
 
 @pytest.fixture
 def measured(rated, kept: Path) -> Any:
-    """Output of `gradebook agreement --json` for the run, computed once."""
+    """Output of `gradebook people agreement --json` for the run, computed once."""
     known = kept.with_name("measured.json")
     if not known.exists():
         known.write_text(rated(*FIRST).out, encoding="utf-8")
@@ -126,14 +126,14 @@ def test_later_ratings_count_in_the_command_but_not_in_the_table(rated, tmp_path
 
 @pytest.mark.parametrize(("by", "shown"), [*matrix([("rater", ("ann", "bob"))]), ("judge", (" a ", " b "))])
 def test_the_terminal_shows_each_rater_or_judge(rated, by, shown):
-    finished = rated("agreement", "--by", by)
+    finished = rated("people", "agreement", "--by", by)
     assert finished.code == 0
     assert all(name in finished.out for name in shown)
     assert " all " not in finished.out
 
 
 def test_the_terminal_shows_a_table_for_each_kind_and_a_criterion_in_full(rated):
-    shown = rated("agreement", "--rubric", "short_answer", "--criterion", "clarity").out
+    shown = rated("people", "agreement", "--rubric", "short_answer", "--criterion", "clarity").out
     titles = ("raters among themselves", "judge against raters", "judges among themselves")
     assert [shown.count(f"\n{title}, with 95% intervals") for title in titles] == [1, 1, 1]
     assert "it is of one rater against the others" in shown
@@ -143,12 +143,12 @@ def test_the_terminal_shows_a_table_for_each_kind_and_a_criterion_in_full(rated)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("agreement", "nowhere"), "run nowhere: found no such run"),
-        (("agreement", "--rubric", "other"), "found no published run of the rubric 'other'"),
-        (("agreement", "r", "--rubric", "other"), "--rubric: found 'other', but run r is of short_answer"),
-        (("agreement", "r", "--criterion", "x"), "--criterion: found 'x', expected one of clarity, length"),
-        (("calibrate", "r", "--criterion", "x"), "--criterion: found 'x', expected one of clarity, length"),
-        (("calibrate", "r", "--rate-next", "-1"), "--rate-next: found -1, expected 0 to 10,000"),
+        (("people", "agreement", "nowhere"), "run nowhere: found no such run"),
+        (("people", "agreement", "--rubric", "other"), "found no published run of the rubric 'other'"),
+        (("people", "agreement", "r", "--rubric", "other"), "--rubric: found 'other', but run r is of short_answer"),
+        (("people", "agreement", "r", "--criterion", "x"), "--criterion: found 'x', expected one of clarity, length"),
+        (("people", "calibrate", "r", "--criterion", "x"), "--criterion: found 'x', expected one of clarity, length"),
+        (("people", "calibrate", "r", "--rate-next", "-1"), "--rate-next: found -1, expected 0 to 10,000"),
     ],
 )
 def test_missing_runs_and_criteria_are_refused(rated, words, message):
@@ -158,7 +158,7 @@ def test_missing_runs_and_criteria_are_refused(rated, words, message):
 
 # -------- calibration
 def test_the_rated_model_is_calibrated(rated):
-    (row,) = rated("calibrate", "r", "--json").json["calibration"]
+    (row,) = rated("people", "calibrate", "r", "--json").json["calibration"]
     assert (row["criterion_id"], row["model"], row["n"], row["unrated_count"]) == ("clarity", "small", 8, CASES - 8)
     # ann and bob of 0..7: both clear in 4, one of two in 2 and 6: (4 + 2 x 1/2) / 8
     assert row["rated"]["value"] == pytest.approx(5 / 8)
@@ -166,19 +166,21 @@ def test_the_rated_model_is_calibrated(rated):
 
 @pytest.mark.nightly
 def test_the_judge_alone_is_the_mean_of_the_run(rated):
-    (row,) = rated("calibrate", "r", "--criterion", "clarity", "--json").json["calibration"]
+    (row,) = rated("people", "calibrate", "r", "--criterion", "clarity", "--json").json["calibration"]
     (scores,) = query(rated, "select mean from criterion_scores where criterion_id = 'clarity' and model = 'small'")
     assert row["naive"]["value"] == pytest.approx(scores["mean"])
 
 
 def test_the_report_of_a_rated_run_has_the_corrected_mean(rated, tmp_path):
-    (row,) = rated("calibrate", "r", "--json").json["calibration"]
+    (row,) = rated("people", "calibrate", "r", "--json").json["calibration"]
     assert rated("report", "r", "--out", "page.html").code == 0
     assert f'<td class="number">{row["corrected"]["value"]:.3f}</td>' in (tmp_path / "page.html").read_text("utf-8")
 
 
 def test_outputs_to_rate_next_are_unrated(rated):
-    found = rated("calibrate", "r", "--criterion", "clarity", "--rate-next", "100", "--json").json["rate_next"]
+    found = rated("people", "calibrate", "r", "--criterion", "clarity", "--rate-next", "100", "--json").json[
+        "rate_next"
+    ]
     rated_ids = {row["output_id"] for row in query(rated, "select output_id from ratings")}
     named = [row["output_id"] for row in found]
     assert len(named) == len(set(named)) == 2 * CASES - 8
@@ -186,7 +188,7 @@ def test_outputs_to_rate_next_are_unrated(rated):
 
 
 def test_the_terminal_shows_the_means_and_the_outputs_to_rate(rated):
-    shown = rated("calibrate", "r", "--rate-next", "3").out
+    shown = rated("people", "calibrate", "r", "--rate-next", "3").out
     assert "corrected: PPI++" in shown
     assert "3 outputs to rate next, in this order:" in shown
 
@@ -206,6 +208,6 @@ def test_the_flow_gives_what_the_command_does(rated, tmp_path, prefect_server):
 def test_without_ratings_there_is_nothing_to_compare(gradebook, tmp_path):
     (tmp_path / "reply.txt").write_text("one two three", encoding="utf-8")
     gradebook("review", "reply.txt", "--rubrics", write_rubric(tmp_path / "rubric.yaml"), "--allow-unscored")
-    assert gradebook("agreement", "--json").json["agreement"] == []
-    told = [gradebook(command).out.partition("note: ")[2] for command in ("agreement", "raters")]
+    assert gradebook("people", "agreement", "--json").json["agreement"] == []
+    told = [gradebook("people", name).out.partition("note: ")[2] for name in ("agreement", "raters")]
     assert told[0] == told[1] and told[0].startswith("nobody rated the outputs of this run; to collect ratings: ")

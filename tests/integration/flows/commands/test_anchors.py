@@ -1,4 +1,4 @@
-"""`gradebook anchors`: what a terminal and a program get, and the exit codes."""
+"""`gradebook judge anchors`: what a terminal and a program get, and the exit codes."""
 
 import json
 from pathlib import Path
@@ -22,10 +22,10 @@ def test_a_set_is_made_listed_priced_and_asked(gradebook, tmp_path: Path, monkey
         judge.writer = lambda body: level_reply(body, GOOD)
         outputs = write_outputs(tmp_path / "outputs.jsonl", 20, ("m",))
         publish(outputs, write_rubric(tmp_path / "rubric.yaml"), run_id="first", judge="gpt-4o-mini")
-        made = gradebook("anchors", "make", "first", "--name", "set", "--stratify", "criterion,level")
+        made = gradebook("judge", "anchors", "make", "first", "--name", "set", "--stratify", "criterion,level")
         assert made.out == "set: 20 outputs, 20 anchors\n"
-        assert "not asked yet" in gradebook("anchors", "list").out
-        ask = ("anchors", "ask", "set", "--judge", "gpt-4o-mini", "--reference", "1", "--per-night", "20")
+        assert "not asked yet" in gradebook("judge", "anchors", "list").out
+        ask = ("judge", "anchors", "ask", "set", "--judge", "gpt-4o-mini", "--reference", "1", "--per-night", "20")
         assert gradebook(*ask, "--dry-run").out.startswith("20 questions, about $")
         first, second = (gradebook(*ask, "--date", f"2026-11-0{day}", "--json") for day in (1, 2))
         assert [night.json["criteria"][0]["state"] for night in (first, second)] == ["reference", "steady"]
@@ -35,7 +35,7 @@ def test_a_set_is_made_listed_priced_and_asked(gradebook, tmp_path: Path, monkey
     assert "the judge gpt-4o-mini changed" in changed.out
     refused = gradebook(*ask, "--date", "yesterday")
     assert (refused.code, "a date such as" in refused.err) == (2, True)
-    assert gradebook("anchors", "ask", "sett", "--judge", "gpt-4o-mini").err.endswith("(the nearest is set)\n")
+    assert gradebook("judge", "anchors", "ask", "sett", "--judge", "gpt-4o-mini").err.endswith("(the nearest is set)\n")
 
 
 @pytest.mark.nightly
@@ -52,15 +52,15 @@ def test_a_judge_without_past_is_priced_and_all_that_it_was_asked_is_in_the_bill
         monkeypatch.setenv("OPENAI_BASE_URL", judge.base_url)
         judge.writer = reply_without_some
         publish(outputs, tmp_path / "rubric.yaml", run_id="first", judge="gpt-4o-mini")
-        made = gradebook("anchors", "make", "first", "--name", "set")
+        made = gradebook("judge", "anchors", "make", "first", "--name", "set")
         assert made.out == "set: 6 outputs, 11 anchors\n"  # brief of one output and odd of all have no score
         assert "the first night asks one judge 36 questions; their price:" in made.err
         model = ("--judge", "gpt-4.1-mini")
         run = gradebook("evaluate", "outputs.jsonl", "--rubric", "anchored.yaml", *model, "--dry-run", "--json").json
-        priced = gradebook("anchors", "ask", "set", *model, "--dry-run", "--json").json
+        priced = gradebook("judge", "anchors", "ask", "set", *model, "--dry-run", "--json").json
         judge.writer, judge.faults = None, ["prose"]  # an unreadable reply, paid for and asked again
         judge.bodies.clear()
-        asked = gradebook("anchors", "ask", "set", *model, "--json").json
+        asked = gradebook("judge", "anchors", "ask", "set", *model, "--json").json
     assert priced["question_count"] == len(judge.bodies) - 1 == 6 * 2 * 3
     assert priced["cost_usd"] == pytest.approx(3 * run["cost_usd"], rel=0.02)
     billed = {each["judge"]: each["billed_usd"] for each in gradebook("cost", "--json").json["by"]["judge"]}

@@ -55,17 +55,19 @@ def test_a_comparison_at_an_earlier_version_is_the_same(gradebook, lake):
 
 @pytest.mark.parametrize(("at", "pair_count"), [("c", 0), ("5", 12)])
 def test_agreement_counts_the_ratings_of_that_time(gradebook, lake, at, pair_count):
-    found = gradebook("agreement", "b", "--at", at, "--json", lake).json["agreement"]
+    found = gradebook("people", "agreement", "b", "--at", at, "--json", lake).json["agreement"]
     # ann and bob on each of 12 outputs
     assert sum(part["pair_count"] for part in found if part["kind"] == "raters" and part["rater"] is None) == pair_count
 
 
 @pytest.mark.parametrize(("at", "count"), [("c", 0), ("5", 2)])
 def test_ratings_are_those_of_that_time(gradebook, lake, at, count):
-    assert len(gradebook("ratings", "list", "--at", at, "--json", lake).json["ratings"]) == count
+    assert len(gradebook("people", "ratings", "list", "--at", at, "--json", lake).json["ratings"]) == count
 
 
-@pytest.mark.parametrize("words", [("compare", "a", "c"), ("report", "c"), ("calibrate", "c"), ("agreement", "c")])
+@pytest.mark.parametrize(
+    "words", [("compare", "a", "c"), ("report", "c"), ("people", "calibrate", "c"), ("people", "agreement", "c")]
+)
 def test_a_later_run_is_unknown(gradebook, lake, words):
     finished = gradebook(*words, "--at", "b", lake)
     assert (finished.code, finished.out) == (2, "")

@@ -51,12 +51,12 @@ def completed(gradebook, monkeypatch: pytest.MonkeyPatch):
         (("evaluate", "outputs.jsonl", "--rubric", "general"), ["general_answer"]),
         (("rubric", "show", "json_"), ["json_record"]),
         (("rubric", "show", "r@"), ["r@1.0.0"]),
-        (("checks", "show", "length_w"), ["length_words"]),
-        (("agreement", "--criterion", "to"), ["tone"]),
+        (("rubric", "checks", "show", "length_w"), ["length_words"]),
+        (("people", "agreement", "--criterion", "to"), ["tone"]),
         (("why", "nightly-1", "c", "to"), ["tone"]),
         (("runs", "--at", "nightly-1"), ["nightly-1"]),
         (("evaluate", "outputs.jsonl", "--gate", "b"), ["baseline", "both"]),
-        (("comp",), ["compact", "compare"]),
+        (("comp",), ["compare"]),
     ],
 )
 @pytest.mark.usefixtures("lake")
@@ -75,7 +75,7 @@ def test_run_ids_are_those_of_the_lake_that_is_named(completed, lake):
     assert completed("report", "--lake", "sqlite:other/catalog.sqlite", "night") == RUNS
 
 
-@pytest.mark.parametrize("words", [("report", ""), ("agreement", "--criterion", "")])
+@pytest.mark.parametrize("words", [("report", ""), ("people", "agreement", "--criterion", "")])
 def test_without_a_lake_nothing_is_completed_and_nothing_is_said(completed, words):
     assert completed(*words) == []
 

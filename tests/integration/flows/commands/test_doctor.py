@@ -128,7 +128,7 @@ def test_many_small_files_are_reported_and_compacted(lake, gradebook, doctor, mo
         0,
         {"files": "found 2 small files, expected fewer than 2: they slow down runs and queries"},
     )
-    assert "fix: gradebook compact" in gradebook("doctor").out
+    assert "fix: gradebook lake compact" in gradebook("doctor").out
 
 
 def test_a_missing_file_is_named(lake, doctor):

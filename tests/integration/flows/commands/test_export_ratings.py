@@ -1,4 +1,4 @@
-"""Exported ratings are what `ratings import` reads: importing them again adds nothing."""
+"""Exported ratings are what `people ratings import` reads: importing them again adds nothing."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -70,7 +70,7 @@ def test_an_export_is_read_back_as_the_ratings_that_stand(
     gradebook: Any, lake: Lake, tmp_path: Path, shape: RatingShape
 ) -> None:
     file = tmp_path / f"ratings.{'csv' if shape == 'csv' else 'jsonl'}"
-    gradebook("export", "ratings", RUN, "--format", shape, "--out", file, f"--lake=sqlite:{lake.address}")
+    gradebook("people", "export", RUN, "--format", shape, "--out", file, f"--lake=sqlite:{lake.address}")
     taken = import_ratings(lake, RUBRIC, RatingFile(file, shape.value), is_dry=True)
     assert (taken.bad_count, taken.rating_count, taken.missing_count) == (0, len(STANDING), 0)
     assert (taken.new_count, taken.left_out) == (0, ())
@@ -125,11 +125,11 @@ def test_potatos_rows_have_what_its_analysis_reads():
 
 
 def test_a_lake_without_ratings_says_how_to_get_some(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="gradebook rate"):
+    with pytest.raises(InputError, match="gradebook people rate"):
         exported_ratings(make_lake(tmp_path), None, "jsonl")
 
 
 def test_scales_shape_is_refused_with_the_command_that_writes_it(gradebook, tmp_path: Path) -> None:
-    finished = gradebook("export", "ratings", "--format", "scale", "--lake", f"sqlite:{tmp_path}/catalog.sqlite")
+    finished = gradebook("people", "export", "--format", "scale", "--lake", f"sqlite:{tmp_path}/catalog.sqlite")
     assert finished.code == 2
     assert "gradebook rubric export FILE --format scale --run RUN" in " ".join(finished.err.split())

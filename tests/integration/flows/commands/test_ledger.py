@@ -1,4 +1,4 @@
-"""`gradebook ledger`: agreement, differences, and judgments that can't be verified."""
+"""`gradebook lake ledger`: agreement, differences, and judgments that can't be verified."""
 
 import json
 import shutil
@@ -60,7 +60,7 @@ def tamper(tmp_path: Path, *statements: str) -> None:
 
 
 def findings(gradebook, *words: str) -> list[str]:
-    finished = gradebook("ledger", "verify", "--json", *words)
+    finished = gradebook("lake", "ledger", "verify", "--json", *words)
     found = finished.json["findings"]
     assert finished.code == (1 if found else 0), finished.err
     assert finished.json["finding_count"] == len(found)
@@ -68,7 +68,7 @@ def findings(gradebook, *words: str) -> list[str]:
 
 
 def test_new_judgments_agree(reviewed):
-    finished = reviewed("ledger", "verify", "--json")
+    finished = reviewed("lake", "ledger", "verify", "--json")
     assert (finished.code, finished.json) == (
         0,
         {
@@ -96,35 +96,35 @@ def test_changed_rows_are_found(reviewed, tmp_path, statement, subjects):
 
 def test_a_finding_names_judgment_run_and_both_values(reviewed, tmp_path):
     tamper(tmp_path, "update judgments set level_id = 'better', judgment_id = 'j1', run_id = (select run_id from runs)")
-    finding = reviewed("ledger", "verify", "--json").json["findings"][0]
+    finding = reviewed("lake", "ledger", "verify", "--json").json["findings"][0]
     assert (finding["judgment_id"], finding["subject"], finding["found"]) == ("j1", "level_id", "better")
     assert finding["expected"] in ("clear", "unclear")
 
 
 def test_the_terminal_shows_one_line_for_each_finding(reviewed, tmp_path):
     tamper(tmp_path, "update judgments set level_id = 'better'")
-    finished = reviewed("ledger", "verify")
+    finished = reviewed("lake", "ledger", "verify")
     assert "level_id: found better, expected " in finished.out
     assert "2 differences" in finished.out
 
 
 def test_a_run_that_did_not_record_its_judge_is_counted_apart(reviewed, tmp_path):
     tamper(tmp_path, UNKNOWN_JUDGE)
-    finished = reviewed("ledger", "verify", "--json")
+    finished = reviewed("lake", "ledger", "verify", "--json")
     assert finished.json["not_recomputed"] == {"judgments of runs that did not record their judge": 1}
     assert finished.code == 0
 
 
 def test_a_run_that_was_never_published_may_lack_its_outputs(reviewed, tmp_path):
     tamper(tmp_path, "delete from outputs", "delete from verdicts", "update runs set status = 'failed'")
-    assert reviewed("ledger", "verify", "--json").json["not_recomputed"] == {
+    assert reviewed("lake", "ledger", "verify", "--json").json["not_recomputed"] == {
         "judgments of runs that were never published": 1
     }
 
 
 def test_a_run_that_was_never_published_may_have_had_another_text(reviewed, tmp_path):
     tamper(tmp_path, TAMPERED["another question"][0], "delete from verdicts", "update runs set status = 'failed'")
-    finished = reviewed("ledger", "verify", "--json")
+    finished = reviewed("lake", "ledger", "verify", "--json")
     assert (finished.code, finished.json["not_checked_count"]) == (0, 1)
     assert finished.json["not_recomputed"] == {"judgments of runs that were never published": 1}
 
@@ -133,14 +133,16 @@ def test_a_run_that_was_never_published_may_have_had_another_text(reviewed, tmp_
 def test_replies_with_log_probabilities_are_not_read_again(reviewed, tmp_path):
     (tmp_path / "judge.yaml").write_text("{model: m, mode: logprobs}", encoding="utf-8")
     reviewed("review", "reply.txt", "--rubrics", "rubric.yaml", "--judge", "judge.yaml")
-    found = reviewed("ledger", "verify", "--json").json
+    found = reviewed("lake", "ledger", "verify", "--json").json
     assert (found["recomputed_count"], found["reread_count"], found["not_checked_count"]) == (2, 1, 1)
 
 
 @pytest.mark.nightly
 def test_feedback_texts_are_counted_apart(reviewed):
     reviewed("review", "reply.txt", "--rubrics", "rubric.yaml", "--judge", "gpt-4o-mini", "--feedback", "llm")
-    assert reviewed("ledger", "verify", "--json").json["not_recomputed"] == {"feedback texts": 2}  # output and model
+    assert reviewed("lake", "ledger", "verify", "--json").json["not_recomputed"] == {
+        "feedback texts": 2
+    }  # output and model
 
 
 @pytest.mark.nightly
@@ -149,7 +151,7 @@ def test_useless_replies_agree_too(reviewed, judge, tmp_path):
     (tmp_path / "reply.txt").write_text("Sydney.", encoding="utf-8")
     judge.faults = ["liar", "liar"]
     reviewed("review", "reply.txt", "--rubrics", "rubric.yaml", "--judge", "gpt-4o-mini")
-    finished = reviewed("ledger", "verify", "--json")
+    finished = reviewed("lake", "ledger", "verify", "--json")
     assert (finished.code, finished.json["reread_count"]) == (0, 3)
 
 
@@ -158,7 +160,7 @@ def test_recorded_replies_agree_too(reviewed, tmp_path):
     line = {"case_id": "reply.txt", "model": "artifact", "criterion_id": "clarity", "level": "clear"}
     (tmp_path / "replies.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
     reviewed("review", "reply.txt", "--rubrics", "rubric.yaml", "--judge", "replay:replies.jsonl")
-    finished = reviewed("ledger", "verify", "--json")
+    finished = reviewed("lake", "ledger", "verify", "--json")
     assert (finished.code, finished.json["reread_count"]) == (0, 2)
     tamper(tmp_path, "update judgments set level_id = 'unclear' where judge like 'replay:%'")
     assert findings(reviewed) == ["level_id", "verdict"]
@@ -169,7 +171,7 @@ def test_own_criteria_of_a_row_agree_too(reviewed, tmp_path):
     row = {"output": "Perth.", "criteria": [{"id": "own", "description": "Is it right?", "method": {"type": "judge"}}]}
     (tmp_path / "row.json").write_text(json.dumps(row), encoding="utf-8")
     reviewed("review", "row.json", "--rubrics", "rubric.yaml", "--judge", "gpt-4o-mini")
-    finished = reviewed("ledger", "verify", "--json")
+    finished = reviewed("lake", "ledger", "verify", "--json")
     assert (finished.code, finished.json["recomputed_count"]) == (0, 3)
     tamper(tmp_path, "update case_criteria set body = replace(body, 'right', 'wrong')")
     assert findings(reviewed) == ["request_key"]
@@ -215,33 +217,33 @@ def test_a_run_is_verified_with_what_others_paid_for(reviewed, tmp_path):
 
 
 def test_a_run_that_is_not_there_is_bad_input(reviewed):
-    finished = reviewed("ledger", "verify", "--run", "none")
+    finished = reviewed("lake", "ledger", "verify", "--run", "none")
     assert (finished.code, "--run: found no 'none'" in finished.err) == (2, True)
 
 
 def test_no_lake_is_bad_input(gradebook):
-    assert gradebook("ledger", "verify").code == 2
+    assert gradebook("lake", "ledger", "verify").code == 2
 
 
 def test_ledger_alone_shows_its_commands(gradebook):
-    assert "verify" in gradebook("ledger").out + gradebook("ledger", "--help").out
+    assert "verify" in gradebook("lake", "ledger").out + gradebook("lake", "ledger", "--help").out
 
 
 def test_the_judgments_of_an_output_are_shown_with_their_replies(reviewed):
     shown = reviewed("sql", "select output_id, request_key from judgments", "--format", "json").json[0]
     for name in shown.values():
-        (judgment,) = reviewed("ledger", "show", name, "--json").json["judgments"]
+        (judgment,) = reviewed("lake", "ledger", "show", name, "--json").json["judgments"]
         assert json.loads(judgment["reply"])["rationale"] == "Because."
-        assert "status: scored" in reviewed("ledger", "show", name).out
+        assert "status: scored" in reviewed("lake", "ledger", "show", name).out
 
 
 def test_a_name_without_judgments_is_bad_input(reviewed):
-    assert reviewed("ledger", "show", "none").code == 2
+    assert reviewed("lake", "ledger", "show", "none").code == 2
 
 
 def test_a_judgment_of_a_sound_is_counted_apart_because_the_lake_has_no_sound(reviewed, tmp_path):
     hears = """'{"hears_audio":true,"type":"judge"}'"""
     tamper(tmp_path, f"""update rubrics set body = replace(body, '{{"type":"judge"}}', {hears})""")
-    finished = reviewed("ledger", "verify", "--json")
+    finished = reviewed("lake", "ledger", "verify", "--json")
     assert finished.json["not_recomputed"] == {"judgments of cases with images or sounds": 1}
     assert finished.code == 0

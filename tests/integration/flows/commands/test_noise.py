@@ -1,4 +1,4 @@
-"""`gradebook noise`: terminal output, JSON, and refused options."""
+"""`gradebook judge noise`: terminal output, JSON, and refused options."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def noise(gradebook, lake):
-    return lambda *words: gradebook("noise", *words, "--draws", "200", lake)
+    return lambda *words: gradebook("judge", "noise", *words, "--draws", "200", lake)
 
 
 def test_the_terminal_shows_the_outputs_judged_twice_and_how_often_each_default_rule_fires(noise):
@@ -100,6 +100,6 @@ def test_draws_without_an_outcome_are_reported(noise):
     ],
 )
 def test_invalid_options_are_refused(gradebook, lake, words, told):
-    finished = gradebook("noise", *words, lake)
+    finished = gradebook("judge", "noise", *words, lake)
     assert (finished.code, finished.out) == (2, "")
     assert told in finished.err

@@ -1,4 +1,4 @@
-"""The commands `gradebook ratings ...`."""
+"""The commands `gradebook people ratings ...`."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ BAD = GOOD | {"trace_id": "c9"}
 
 @pytest.fixture
 def rated(gradebook, tmp_path: Path):
-    """`gradebook ratings WORDS` with a lake of one output and a rubric."""
+    """`gradebook people ratings WORDS` with a lake of one output and a rubric."""
     lake = find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite")
     prepare_lake(lake)
     row = {"output_id": "o1", "case_id": "c1", "model": "m", "sample_index": 0, "output": "Dear you"}
@@ -38,7 +38,7 @@ def rated(gradebook, tmp_path: Path):
 
     commit(lake, "outputs", add)
     (tmp_path / "rubric.yaml").write_text(RUBRIC)
-    return lambda *words: gradebook("ratings", *words)
+    return lambda *words: gradebook("people", "ratings", *words)
 
 
 def write(path: Path, *rows: dict[str, Any]) -> Path:

@@ -1,4 +1,4 @@
-"""`gradebook rebuild` and `gradebook rescore` on runs that use every source of score tables."""
+"""`gradebook lake rebuild` and `gradebook rubric reweigh` on runs that use every source of score tables."""
 
 import json
 import re
@@ -51,7 +51,7 @@ def copied(runs: Path, tmp_path: Path) -> Path:
 
 
 def rescore(gradebook: Any, folder: Path, rubric: Path, *words: str) -> Any:
-    return gradebook("rescore", "panel", "--rubric", rubric, "--lake", lake_of(folder), "--json", *words)
+    return gradebook("rubric", "reweigh", "panel", "--rubric", rubric, "--lake", lake_of(folder), "--json", *words)
 
 
 def change(folder: Path, statement: str) -> None:
@@ -86,12 +86,12 @@ def test_every_rebuilt_mart_equals_the_published_one(runs, run_id):
 
 @pytest.mark.nightly
 def test_an_equal_rebuild_exits_with_0(runs, gradebook):
-    finished = gradebook("rebuild", "none", "--check", "--lake", lake_of(runs), "--json")
+    finished = gradebook("lake", "rebuild", "none", "--check", "--lake", lake_of(runs), "--json")
     assert (finished.code, finished.err, finished.json["is_equal"]) == (0, "", True)
     assert sorted(mart["mart"] for mart in finished.json["marts"]) == sorted(mart_names())
     assert all(mart["row_count"] == mart["published_count"] for mart in finished.json["marts"])
-    latest = gradebook("rebuild", "--check", "--lake", lake_of(runs), "--json").json
-    assert latest == gradebook("rebuild", latest["run_id"], "--check", "--lake", lake_of(runs), "--json").json
+    latest = gradebook("lake", "rebuild", "--check", "--lake", lake_of(runs), "--json").json
+    assert latest == gradebook("lake", "rebuild", latest["run_id"], "--check", "--lake", lake_of(runs), "--json").json
     assert latest["run_id"] == gradebook("runs", "--lake", lake_of(runs), "--json").json["runs"][0]["run_id"]
 
 
@@ -134,7 +134,7 @@ def test_rows_changed_from_outside_are_found(copied, statement, found):
 @pytest.mark.nightly
 def test_a_difference_exits_with_1_and_is_shown(copied, gradebook):
     change(copied, "update verdicts set score = 0.25, level_id = null where score = 0.3 and run_id = 'panel'")
-    finished = gradebook("rebuild", "panel", "--check", "--lake", lake_of(copied))
+    finished = gradebook("lake", "rebuild", "panel", "--check", "--lake", lake_of(copied))
     assert (finished.code, finished.err) == (1, "")
     assert re.search(
         r"run_scores model small, checkpoint .*: mean 0\.\d+ -> 0\.\d+, .*\(published -> rebuilt\)", finished.out
@@ -143,12 +143,12 @@ def test_a_difference_exits_with_1_and_is_shown(copied, gradebook):
 
 def test_a_changed_rubric_is_refused(copied, gradebook):
     change(copied, "update rubrics set body = replace(body, '1.1', '1.2')")
-    finished = gradebook("rebuild", "panel", "--check", "--lake", lake_of(copied))
+    finished = gradebook("lake", "rebuild", "panel", "--check", "--lake", lake_of(copied))
     assert (finished.code, "found another text of short_answer 1.0.0" in finished.err) == (2, True)
 
 
 def test_the_tables_are_written_as_files(runs, gradebook, tmp_path):
-    finished = gradebook("rebuild", "none", "--out", tmp_path / "out", "--lake", lake_of(runs), "--json")
+    finished = gradebook("lake", "rebuild", "none", "--out", tmp_path / "out", "--lake", lake_of(runs), "--json")
     assert finished.code == 0
     assert sorted(path.stem for path in (tmp_path / "out").iterdir()) == sorted(mart_names())
 
@@ -157,7 +157,7 @@ def test_the_tables_are_written_as_files(runs, gradebook, tmp_path):
 def test_existing_files_of_the_tables_are_replaced_only_with_force(runs, gradebook, tmp_path):
     kept = tmp_path / "run_scores.parquet"
     kept.write_text("mine")
-    words = ("rebuild", "none", "--out", tmp_path, "--lake", lake_of(runs))
+    words = ("lake", "rebuild", "none", "--out", tmp_path, "--lake", lake_of(runs))
     finished = gradebook(*words)
     assert (finished.code, f"--out: found {kept} already there" in finished.err) == (2, True), finished.err
     assert ([file.name for file in tmp_path.iterdir()], kept.read_text()) == (["run_scores.parquet"], "mine")
@@ -179,7 +179,7 @@ def test_existing_files_of_the_tables_are_replaced_only_with_force(runs, gradebo
 )
 def test_an_impossible_rebuild_is_refused(runs, gradebook, tmp_path, words, message):
     shutil.copy(runs / "outputs.jsonl", tmp_path)
-    finished = gradebook("rebuild", *words, "--lake", lake_of(runs))
+    finished = gradebook("lake", "rebuild", *words, "--lake", lake_of(runs))
     assert (finished.code, message in finished.err) == (2, True), finished.err
 
 
@@ -256,7 +256,18 @@ def test_a_rubric_with_other_criteria_is_refused(runs, gradebook, tmp_path, chan
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_after_a_kill_while_rescoring_one_run_is_published(copied, gradebook):
-    words = ["rescore", "panel", "--rubric", "heavier.yaml", "--run-id", "killed", "--lake", lake_of(copied), "--json"]
+    words = [
+        "rubric",
+        "reweigh",
+        "panel",
+        "--rubric",
+        "heavier.yaml",
+        "--run-id",
+        "killed",
+        "--lake",
+        lake_of(copied),
+        "--json",
+    ]
     process = Forked(words, copied)
     while process.is_running and not (copied / "lake/runs/killed/marts").exists():
         time.sleep(0.005)

@@ -264,7 +264,7 @@ def test_a_night_refuses_a_draft_that_a_person_may_try(prefect_server, gradebook
     gradebook("rubric", "register", rubric, "--state", "draft")
     suites = tmp_path / "suites.yaml"
     suites.write_text(f"suites: [{{id: s, outputs: {outputs}, rubric: {rubric}}}]", encoding="utf-8")
-    refused = gradebook("nightly", suites, "--json")
+    refused = gradebook("suite", "nightly", suites, "--json")
     (suite,) = refused.json["suites"]
     assert (refused.code, suite["run_id"]) == (2, None)
     assert "found short_answer 1.0.0, which is a draft, expected an active version" in suite["fault"]

@@ -235,7 +235,7 @@ def test_an_interrupted_review_resumes_with_the_command_of_status(gradebook, lak
 @pytest.mark.nightly
 def test_an_interrupted_rescore_resumes_with_the_command_of_status(gradebook, lake: Path, tmp_path, monkeypatch):
     write_rubric(tmp_path / "heavier.yaml", version="2.0.0", weight=3)
-    words = ("rescore", "first", "--rubric", "heavier.yaml")
+    words = ("rubric", "reweigh", "first", "--rubric", "heavier.yaml")
     run_id, ended = typed_again(gradebook, lake, "gradebook.tasks.stages.pipeline.publish_run", monkeypatch, *words)
     assert ended.code in {0, 1}, ended.err
     assert ended.json["run_id"] == run_id

@@ -1,4 +1,4 @@
-"""`gradebook tables`, and the views of the last run of each rubric."""
+"""`gradebook lake tables`, and the views of the last run of each rubric."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def test_a_lake_has_the_descriptions_as_comments(lake):
 
 
 def test_the_list_names_each_with_its_kind_and_one_line(gradebook):
-    lines = gradebook("tables").out.splitlines()
+    lines = gradebook("lake", "tables").out.splitlines()
     for name, kind, begin in (("runs", "table", "One"), ("run_scores", "mart", "One"), ("latest_runs", "view", "One")):
         (line,) = [line for line in lines if line.split()[:1] == [name]]
         assert line.split()[1:3] == [kind, begin]
@@ -49,18 +49,18 @@ def test_the_list_names_each_with_its_kind_and_one_line(gradebook):
 
 
 def test_a_table_is_shown_with_its_columns(gradebook):
-    found = gradebook("tables", "run_scores", "--json").json
+    found = gradebook("lake", "tables", "run_scores", "--json").json
     assert (found["kind"], found["columns"][0]) == (
         "mart",
         {"name": "run_id", "type": "VARCHAR", "meaning": "The run."},
     )
-    assert "mean" in gradebook("tables", "Run_Scores").out
+    assert "mean" in gradebook("lake", "tables", "Run_Scores").out
 
 
 def test_an_unknown_name_is_refused(gradebook):
-    finished = gradebook("tables", "scores")
+    finished = gradebook("lake", "tables", "scores")
     assert (finished.code, finished.out) == (2, "")
-    assert "found 'scores', expected a name that `gradebook tables` lists" in finished.err
+    assert "found 'scores', expected a name that `gradebook lake tables` lists" in finished.err
 
 
 @pytest.mark.parametrize(

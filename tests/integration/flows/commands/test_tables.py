@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradebook.flows.cli import ENTRIES, load_command
+from gradebook.flows.cli import ENTRIES, GROUPS
 from gradebook.flows.display.terminal import stdout
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import commit
@@ -84,7 +84,10 @@ def shows(line: str, name: str) -> bool:
 SHOWN: dict[tuple[str, ...], tuple[str, ...]] = {  # a command, and what its tables name
     ("runs",): RUNS,
     ("status",): RUNS[1:],
-    ("versions",): (*RUNS, "verdicts +80"),
+    (
+        "lake",
+        "versions",
+    ): (*RUNS, "verdicts +80"),
     ("compare", *RUNS): CRITERIA,
     (
         "compare",
@@ -95,24 +98,30 @@ SHOWN: dict[tuple[str, ...], tuple[str, ...]] = {  # a command, and what its tab
         "the-model-with-the-long-name-1",
         "--unpaired",
     ): CRITERIA,
-    ("noise", RUNS[0], "--fail-if", "mean_diff < -0.01 and p < 0.05", "--draws", "20"): CRITERIA,
-    ("agreement", RUNS[0]): CRITERIA,
-    ("agreement", RUNS[0], "--criterion", CRITERIA[0]): CRITERIA[:1],
-    ("raters", RUNS[0], "--pairs"): (),
-    ("calibrate", RUNS[0], "--rate-next", "2"): CRITERIA,
+    ("judge", "noise", RUNS[0], "--fail-if", "mean_diff < -0.01 and p < 0.05", "--draws", "20"): CRITERIA,
+    ("people", "agreement", RUNS[0]): CRITERIA,
+    ("people", "agreement", RUNS[0], "--criterion", CRITERIA[0]): CRITERIA[:1],
+    ("people", "raters", RUNS[0], "--pairs"): (),
+    ("people", "calibrate", RUNS[0], "--rate-next", "2"): CRITERIA,
     ("cost",): (),
-    ("rebuild", RUNS[0], "--check"): ("run_scores",),
+    ("lake", "rebuild", RUNS[0], "--check"): ("run_scores",),
     ("rubric", "list"): ("general_answer", "support_replies_of_the_night"),
-    ("checks", "list"): ("length_words",),
-    ("checks", "show", "length_words"): ("length_words",),
-    ("ratings", "list"): CRITERIA,
-    ("ratings", "show", "case-01"): CRITERIA,
-    ("tables",): ("run_scores",),
-    ("tables", "run_scores"): ("gate_failure_rate",),
+    ("rubric", "checks", "list"): ("length_words",),
+    ("rubric", "checks", "show", "length_words"): ("length_words",),
+    ("people", "ratings", "list"): CRITERIA,
+    ("people", "ratings", "show", "case-01"): CRITERIA,
+    (
+        "lake",
+        "tables",
+    ): ("run_scores",),
+    ("lake", "tables", "run_scores"): ("gate_failure_rate",),
     ("why", RUNS[0], "case-00"): CRITERIA,
     ("doctor",): (),
-    ("compact",): (),
-    ("power", "--sd", "0.3", "--effect", "0.02"): (),
+    (
+        "lake",
+        "compact",
+    ): (),
+    ("suite", "power", "--sd", "0.3", "--effect", "0.02"): (),
     ("rubric", "diff", "general_answer", "json_record"): (),
     ("sql", "from run_scores order by all"): RUNS,
     ("sql", "from verdicts order by all"): (RUNS[0], CRITERIA[0]),
@@ -135,7 +144,25 @@ def test_no_line_is_longer_than_the_terminal_and_each_name_is_readable(in_termin
 
 @pytest.mark.usefixtures("lake")
 @pytest.mark.parametrize(
-    "words", [("agreement",), *matrix([(("calibrate",),), (("noise", "--draws", "20"),)])], ids=" ".join
+    "words",
+    [
+        (
+            "people",
+            "agreement",
+        ),
+        *matrix(
+            [
+                (
+                    (
+                        "people",
+                        "calibrate",
+                    ),
+                ),
+                (("judge", "noise", "--draws", "20"),),
+            ]
+        ),
+    ],
+    ids=" ".join,
 )
 def test_without_a_run_the_latest_is_meant(gradebook, words):
     unnamed, named = gradebook(*words, "--json"), gradebook(words[0], RUNS[1], *words[1:], "--json")
@@ -172,7 +199,15 @@ def test_a_pipe_has_no_width(gradebook):
 def test_what_is_asked_for_goes_to_stdout_alone(gradebook):
     found = [(words, finished.err) for words in SHOWN if (finished := gradebook(*words)).err or not finished.out]
     # a remark on what `versions` leaves out is no row of it
-    assert found == [(("versions",), "not listed: 1 intermediate (--all)\n")]
+    assert found == [
+        (
+            (
+                "lake",
+                "versions",
+            ),
+            "not listed: 1 intermediate (--all)\n",
+        )
+    ]
 
 
 # A count of one with a noun in the plural, or an interval in another form than `0.710 to 0.750`.
@@ -191,24 +226,21 @@ def test_counts_and_intervals_have_one_form_and_answers_go_to_stdout_alone(grade
     shown = {words: gradebook(*words) for words in SHOWN}
     answered = {words: finished for words, finished in shown.items() if finished.code == 0}
     assert len(answered) >= len(SHOWN) - 5  # one output is too few for some
-    assert [words for words, finished in answered.items() if finished.err or not finished.out] == [("versions",)]
-    texts = [finished.out + finished.err for words, finished in shown.items() if words[0] not in NAMING]
+    assert [words for words, finished in answered.items() if finished.err or not finished.out] == [
+        (
+            "lake",
+            "versions",
+        )
+    ]
+    texts = [finished.out + finished.err for words, finished in shown.items() if not {*words} & {*NAMING}]
     lines = [line for text in texts for line in text.splitlines() if "expected" not in line]
     faults = "\n".join(filter(FAULTS.search, lines))
     assert faults == ""
 
 
 def test_no_line_of_any_command_s_help_is_longer_than_the_terminal(in_terminal):
-    commands = [(name, *sub) for name in ENTRIES for sub in [(), *((each,) for each in subcommands(name))]]
-    helps = {command: in_terminal(*command, "--help").out for command in [(), *commands]}
-    assert len(helps) > len(ENTRIES) + 20
-    assert [
-        (command, line) for command, text in helps.items() for line in text.splitlines() if len(line) > COLUMNS
-    ] == []
-
-
-def subcommands(name: str) -> list[str]:
-    return list(getattr(load_command(name), "commands", {}))
+    helps = {name: in_terminal(*name.split(), "--help").out for name in ("", *GROUPS, *ENTRIES)}
+    assert [(name, line) for name, text in helps.items() for line in text.splitlines() if len(line) > COLUMNS] == []
 
 
 def test_an_error_is_wrapped_between_words(in_terminal, monkeypatch):
@@ -255,10 +287,22 @@ suites:
 EVALUATED: tuple[tuple[str, ...], ...] = (  # commands that run an evaluation, in an order in which each finds its data
     ("evaluate", "step-1.jsonl", "--rubric", "rubric.yaml", "--dry-run"),
     ("evaluate", "step-1.jsonl", "--rubric", "rubric.yaml", "--run-id", RUNS[0]),
-    ("rescore", RUNS[0], "--rubric", "next.yaml"),
-    ("nightly", "night.yaml"),
-    ("checkpoints",),
-    ("sweep", ".", "--model", "a-model-with-a-name-that-fills-half-a-line", "--rubric", "rubric.yaml", "--list"),
+    ("rubric", "reweigh", RUNS[0], "--rubric", "next.yaml"),
+    ("suite", "nightly", "night.yaml"),
+    (
+        "suite",
+        "checkpoints",
+    ),
+    (
+        "suite",
+        "sweep",
+        ".",
+        "--model",
+        "a-model-with-a-name-that-fills-half-a-line",
+        "--rubric",
+        "rubric.yaml",
+        "--list",
+    ),
     ("review", "spoon.txt", "--rubrics", "rubric.yaml"),
     ("demo", "--lake", "sqlite:demo/catalog.sqlite"),
 )

@@ -1,4 +1,4 @@
-"""The commands about runs take the word `latest`; `gradebook trust` answers with its grounds."""
+"""The commands about runs take the word `latest`; `gradebook judge trust` answers with its grounds."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def fill(folder: Path) -> None:
 @pytest.fixture
 def trust(gradebook, tmp_path):
     write_copy(tmp_path, fill)
-    return lambda *words: gradebook("trust", *words)
+    return lambda *words: gradebook("judge", "trust", *words)
 
 
 def test_the_answer_names_the_criterion_and_each_ground_its_command(trust):
@@ -33,11 +33,11 @@ def test_the_answer_names_the_criterion_and_each_ground_its_command(trust):
     grounds = {each["topic"]: each for each in found["grounds"]}
     commands = {topic: (each["command"] or "").split(" --")[0] for topic, each in grounds.items()}
     assert commands == {
-        "People": "gradebook agreement rated",
-        "Calibration": "gradebook calibrate rated",
-        "Consistency": "gradebook noise rated",
-        "Judge over time": "gradebook anchors make rated",
-        "Raters": "gradebook raters rated",
+        "People": "gradebook people agreement rated",
+        "Calibration": "gradebook people calibrate rated",
+        "Consistency": "gradebook judge noise rated",
+        "Judge over time": "gradebook judge anchors make rated",
+        "Raters": "gradebook people raters rated",
     }
     assert "10.0% of the pairs" in grounds["Consistency"]["sentence"]
     # ann rated 8 outputs, bob 2 of them alike: 2 of 2 pairs
@@ -48,13 +48,13 @@ def test_without_ratings_the_commands_are_those_that_make_them(trust):
     shown = trust("unrated")
     assert (shown.code, shown.err) == (0, "")
     assert "May the judge be trusted? Unknown on tone, as nobody rated what it scored.\n" in shown.out
-    assert shown.out.count("  gradebook rate unrated --n 50") == 3  # for people, calibration and raters
+    assert shown.out.count("  gradebook people rate unrated --n 50") == 3  # for people, calibration and raters
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ("trust", "latest", "--json"),
+        ("judge", "trust", "latest", "--json"),
         ("report", "latest", "--format", "md", "--out", "-"),
         ("why", "latest", "c00", "--json"),
         ("compare", "unrated", "latest", "--unpaired", "--json"),

@@ -145,7 +145,7 @@ def test_requirements_that_the_judge_lists_are_rows_and_lines(gradebook, tmp_pat
         (run, "complete", text, is_met, quote or None) for run in ("alone", "packed") for text, is_met, quote in ENTRIES
     ]
     assert 'requirement: met: name the capital "Canberra"' in gradebook("why", "alone", "c", "complete").out
-    assert gradebook("ledger", "verify").code == 0
+    assert gradebook("lake", "ledger", "verify").code == 0
     page = gradebook("report", "alone", "-o", "page.html")
     assert page.code == 0, page.err
     assert "<li>missing: name the year</li>" in (tmp_path / "page.html").read_text("utf-8")

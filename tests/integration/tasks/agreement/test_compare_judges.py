@@ -1,4 +1,4 @@
-"""`gradebook judges compare`: two judges of the same outputs."""
+"""`gradebook judge compare`: two judges of the same outputs."""
 
 import pytest
 

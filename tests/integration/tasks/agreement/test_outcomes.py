@@ -1,4 +1,4 @@
-"""`gradebook outcomes`: imported beside runs, shown beside scores, on the command line and the page."""
+"""`gradebook people outcomes`: imported beside runs, shown beside scores, on the command line and the page."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def run(evaluate, tmp_path: Path) -> Path:
 
 @pytest.mark.nightly
 def test_outcomes_are_imported_once_and_shown_beside_scores(gradebook, run):
-    words = ["outcomes", "import", run / "clicks.csv", "--name", "clicks", "--json"]
+    words = ["people", "outcomes", "import", run / "clicks.csv", "--name", "clicks", "--json"]
     assert gradebook(*words, "--dry-run").json["new_count"] == 41
 
     def counts() -> list[int]:
@@ -49,7 +49,7 @@ def test_outcomes_are_imported_once_and_shown_beside_scores(gradebook, run):
     assert counts() == [41, 0, 1, 1]
     stored = gradebook("sql", "select count(*) as n, sum(value) as total from outcomes", "--format", "json").json
     assert stored == [{"n": 41, "total": 5 * 26 + 20 + 1 + 1}]
-    (shown,) = gradebook("outcomes", "show", "run", "--json").json["outcomes"]
+    (shown,) = gradebook("people", "outcomes", "show", "run", "--json").json["outcomes"]
     rows = {row["criterion_id"]: row for row in shown["rows"]}
     assert (rows[""]["n"], rows["any"]["pearson"]) == (40, None)
     assert rows["long"]["pearson_low"] > 0.8 > rows["short"]["pearson_high"]
@@ -70,8 +70,8 @@ def test_a_run_whose_outputs_have_no_overall_score_still_has_a_report(gradebook,
     (run / "r.yaml").write_text(RUBRIC.replace("id: r\n", "id: s\n") + rated)
     words = ("--rubric", run / "r.yaml", "--run-id", "unrated", "--allow-unscored")
     assert evaluate(run / "o.jsonl", *words).code == 0
-    assert gradebook("outcomes", "import", run / "clicks.csv", "--name", "clicks").code == 0
-    (shown,) = gradebook("outcomes", "show", "unrated", "--json").json["outcomes"]
+    assert gradebook("people", "outcomes", "import", run / "clicks.csv", "--name", "clicks").code == 0
+    (shown,) = gradebook("people", "outcomes", "show", "unrated", "--json").json["outcomes"]
     assert [row["criterion_id"] for row in shown["rows"]] == ["long", "short", "any"]
     assert gradebook("report", "unrated", "--out", run / "page.html").code == 0
     assert "clicks by case, m: " in (run / "page.html").read_text()
@@ -93,9 +93,9 @@ def test_every_fault_of_a_file_is_reported_and_nothing_is_imported(gradebook, ru
     ]
     (run / "bad.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (run / "none.csv").write_text("name,case_id\nx,c1\n")
-    finished = gradebook("outcomes", "import", run / "none.csv")
+    finished = gradebook("people", "outcomes", "import", run / "none.csv")
     assert (finished.code, "expected value: name the column that holds it" in finished.err) == (2, True), finished.err
-    finished = gradebook("outcomes", "import", run / "bad.jsonl")
+    finished = gradebook("people", "outcomes", "import", run / "bad.jsonl")
     assert finished.code == 2
     for line, words in enumerate(("a number", "the name None", "no output_id", "a date such as"), 1):
         assert f"bad.jsonl:{line}: " in finished.err
@@ -103,7 +103,7 @@ def test_every_fault_of_a_file_is_reported_and_nothing_is_imported(gradebook, ru
     for line, words in enumerate(("the name 'x", "case_id: found a null", "case_id: found", "model: found a null"), 7):
         assert f"bad.jsonl:{line}: {words}" in finished.err or f"bad.jsonl:{line}: found {words}" in finished.err
     assert "bad.jsonl:6: found the value 0 after 1 in line 5" in finished.err
-    assert gradebook("outcomes", "list", "--json").json == {"outcomes": []}
+    assert gradebook("people", "outcomes", "list", "--json").json == {"outcomes": []}
 
 
 @pytest.mark.nightly
@@ -115,8 +115,8 @@ def test_a_day_stands_beside_the_runs_of_that_day(gradebook, run):
     with (run / "days.jsonl").open("a") as file:
         file.write(json.dumps({"day": today.json[0]["day"], "value": 7}) + "\n")
     imported = gradebook(
-        "outcomes", "import", run / "days.jsonl", "--name", "refunds", "--lower-is-better", "--json"
+        "people", "outcomes", "import", run / "days.jsonl", "--name", "refunds", "--lower-is-better", "--json"
     ).json
     assert imported["unmatched_count"] >= 1
-    (shown,) = gradebook("outcomes", "show", "run", "--json").json["outcomes"]
+    (shown,) = gradebook("people", "outcomes", "show", "run", "--json").json["outcomes"]
     assert (shown["grain"], shown["rows"][0]["n"], shown["rows"][0]["pearson"]) == ("day", 1, None)

@@ -1,4 +1,4 @@
-"""`gradebook raters` on a lake of given ratings and decisions."""
+"""`gradebook people raters` on a lake of given ratings and decisions."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def lake(tmp_path_factory):
 
 @pytest.mark.nightly
 def test_each_rater_has_a_row(gradebook, lake):
-    shown = gradebook("raters", "r", "--pairs", "--json", lake).json
+    shown = gradebook("people", "raters", "r", "--pairs", "--json", lake).json
     ann, bob, lea = shown["raters"]
     assert [row["rater"] for row in (ann, bob, lea)] == ["ann", "bob", "lea"]
     assert [row["output_count"] for row in (ann, bob, lea)] == [8, 8, 2]
@@ -47,39 +47,39 @@ def test_each_rater_has_a_row(gradebook, lake):
 
 
 def test_the_terminal_shows_raters_pairs_and_why_an_interval_is_missing(gradebook, lake):
-    shown = gradebook("raters", "--criterion", "tone", "--pairs", lake).out
+    shown = gradebook("people", "raters", "--criterion", "tone", "--pairs", lake).out
     assert "raters beside all others" in shown and "pairs of raters" in shown
     assert "note: lea: found 2 cases, expected 8 or more for an interval" in shown
-    assert "pairs of raters" not in gradebook("raters", "r", lake).out
+    assert "pairs of raters" not in gradebook("people", "raters", "r", lake).out
 
 
 @pytest.mark.nightly
 def test_labels_are_settled_from_raters_and_the_judge(gradebook, lake, tmp_path):
-    shown = gradebook("raters", "r", "--labels", lake)
+    shown = gradebook("people", "raters", "r", "--labels", lake)
     assert "note: tone: found 8 outputs with two labels or more, expected 300" in shown.out
     many = make_lake(tmp_path)
     truth = [float(place % 2) for place in range(300)]
     judged = [1.0 - score if place >= 270 else score for place, score in enumerate(truth)]
     ratings = [*ratings_of(truth, "ann"), *ratings_of([1.0] * 150 + truth[150:], "bob")]
     publish_runs(many, {"r": JudgedRun(judged)}, {"ratings": ratings})
-    (tone,) = gradebook("raters", "--labels", "--json", f"--lake=sqlite:{many.address}").json["settled"]
+    (tone,) = gradebook("people", "raters", "--labels", "--json", f"--lake=sqlite:{many.address}").json["settled"]
     accuracies = {voice["who"] or voice["side"]: voice["accuracy"] for voice in tone["voices"]}
     assert accuracies == pytest.approx({"ann": 1.0, "bob": 0.75, "judge": 0.9}, abs=0.02)
     assert {label["output_id"]: label["level"] for label in tone["labels"]} == {
         f"o{place:02}": score for place, score in enumerate(truth)
     }
-    text = gradebook("raters", "--labels", f"--lake=sqlite:{many.address}").out
+    text = gradebook("people", "raters", "--labels", f"--lake=sqlite:{many.address}").out
     assert "gives the true level" in text and "of 300 labels with a probability of 0.95 or more" in text
 
 
 def test_an_unknown_criterion_is_refused_and_nobody_is_no_fault(gradebook, lake, tmp_path):
-    refused = gradebook("raters", "r", "--criterion", "x", lake)
+    refused = gradebook("people", "raters", "r", "--criterion", "x", lake)
     assert (refused.code, "--criterion: found 'x', expected one of tone" in refused.err) == (2, True)
     empty = make_lake(tmp_path)
     publish_runs(empty, {"r": JudgedRun(JUDGED)}, {})
     assert (
-        "note: nobody rated the outputs of this run; to collect ratings: `gradebook rate r --n 50`"
-        in gradebook("raters", f"--lake=sqlite:{empty.address}").out
+        "note: nobody rated the outputs of this run; to collect ratings: `gradebook people rate r --n 50`"
+        in gradebook("people", "raters", f"--lake=sqlite:{empty.address}").out
     )
 
 
@@ -95,5 +95,5 @@ def test_a_version_before_decisions_and_selections_is_read(gradebook, tmp_path):
 
     commit(found, "age", age)
     at = ("--json", "--at", (tmp_path / "version").read_text(encoding="utf-8"), f"--lake=sqlite:{found.address}")
-    assert gradebook("raters", "r", *at).json["raters"][0]["rating_count"] == 8
-    assert gradebook("calibrate", "r", *at).json["calibration"][0]["n"] == 8
+    assert gradebook("people", "raters", "r", *at).json["raters"][0]["rating_count"] == 8
+    assert gradebook("people", "calibrate", "r", *at).json["calibration"][0]["n"] == 8

@@ -146,7 +146,7 @@ def test_no_lake_is_made_where_there_is_none(tmp_path):
 
 
 def test_the_command_says_what_it_did(gradebook, lake):
-    done = gradebook("compact", "--lake", f"sqlite:{lake.address}", "--json")
+    done = gradebook("lake", "compact", "--lake", f"sqlite:{lake.address}", "--json")
     assert (done.code, done.json["file_count_before"], done.json["file_count_after"]) == (0, 9, 9)
-    said = gradebook("compact", "--lake", f"sqlite:{lake.address}").out
+    said = gradebook("lake", "compact", "--lake", f"sqlite:{lake.address}").out
     assert said.startswith("nothing to merge: 9 files of ")

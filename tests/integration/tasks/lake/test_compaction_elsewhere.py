@@ -242,7 +242,7 @@ def test_a_night_ends_with_upkeep_of_the_bucket(storage, bucket, tmp_path, grade
     put_orphans(storage, bucket)
     write_outputs(tmp_path / "night.jsonl", 120)
     (tmp_path / "night.yaml").write_text("suites: [{id: a, rubric: rubric.yaml, outputs: night.jsonl}]", "utf-8")
-    ended = gradebook("nightly", "night.yaml", "--json", *bucket)
+    ended = gradebook("suite", "nightly", "night.yaml", "--json", *bucket)
     assert (ended.code, ended.json["upkeep_fault"]) == (0, None), ended.out
     assert (ended.json["upkeep"]["removed_count"], ended.json["upkeep"]["left"]) == (2, [])
     assert problems(gradebook, bucket, "--mend", "--deep") == (0, {})

@@ -130,9 +130,9 @@ def test_commands_read_it_as_they_read_a_folder(gradebook, place, tmp_path):
     for words in (
         ["compare", first, second, "--json"],
         ["report", second, "--out", "r.html"],
-        ["rebuild", second, "--check"],
+        ["lake", "rebuild", second, "--check"],
         ["runs"],
-        ["versions"],
+        ["lake", "versions"],
     ):
         finished = gradebook(*words, *place)
         assert finished.code in {0, 1} and "gradebook:" not in finished.err, (words, finished.err)

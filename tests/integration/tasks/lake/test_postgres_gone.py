@@ -18,9 +18,15 @@ pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 COMMANDS = (
     ("sql", "from runs"),
     ("runs",),
-    ("versions",),
+    (
+        "lake",
+        "versions",
+    ),
     ("status",),
-    ("compact",),
+    (
+        "lake",
+        "compact",
+    ),
     ("evaluate", "outputs.jsonl", "--rubric", "json_record"),
 )
 

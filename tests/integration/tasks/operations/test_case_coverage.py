@@ -1,4 +1,4 @@
-"""`gradebook cases coverage`: a suite's cases beside real usage."""
+"""`gradebook suite cases coverage`: a suite's cases beside real usage."""
 
 import csv
 import json
@@ -35,7 +35,7 @@ def words(tmp_path: Path) -> list[str | Path]:
             [f"crash of the app {n}" if n < 20 else "invoice", "tech" if n < 20 else "billing", n] for n in range(100)
         )
         writer.writerow(["", "billing", 1])
-    return ["cases", "coverage", tmp_path / "suite.jsonl", "--against", tmp_path / "traffic.csv"]
+    return ["suite", "cases", "coverage", tmp_path / "suite.jsonl", "--against", tmp_path / "traffic.csv"]
 
 
 def test_strata_that_the_suite_lacks_come_first(gradebook, words):
@@ -77,7 +77,7 @@ def test_vectors_of_an_endpoint_are_priced_before_and_paid_for_once(gradebook, w
         asked = server.request_count
         again = gradebook(*words, "--json").json
         assert (server.request_count, again["embedding"]["text_count"]) == (asked, 0)
-    assert gradebook("ledger", "verify").code == 0
+    assert gradebook("lake", "ledger", "verify").code == 0
 
 
 def test_files_that_do_not_fit_are_refused(gradebook, words, tmp_path):

@@ -260,7 +260,7 @@ def test_what_to_do_next_names_the_cases_the_criterion_and_a_command(lakes):
     assert first.command().startswith("gradebook why gate c10")
     assert second.sentence.startswith("work on kind, which costs most score (mean 0.750): Says yes")
     (*_, rate) = summarise(lakes["unrated"], "unrated").verdict.next_steps
-    assert rate.command() == "gradebook rate unrated --n 50"
+    assert rate.command() == "gradebook people rate unrated --n 50"
 
 
 def test_cases_of_which_none_failed_are_not_the_worst(lakes):

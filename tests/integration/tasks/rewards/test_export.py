@@ -154,29 +154,29 @@ def test_the_commands_write_files_and_lines(gradebook, tmp_path):
     values = {"id": "greets", "version": "1.0.0", "criteria": [{"id": "x", "description": "?", "method": method}]}
     rubric.write_text(json.dumps(values), encoding="utf-8")
     run_id = publish(path, rubric).run_id
-    shown = gradebook("export", "rewards", run_id)
+    shown = gradebook("train", "rewards", run_id)
     assert [json.loads(line)["reward"] for line in shown.out.splitlines()] == [1.0, 0.0]
     written = tmp_path / "rewards.parquet"
     written.write_text("of an earlier run", encoding="utf-8")
-    assert gradebook("export", "rewards", "-o", written).code == 0
+    assert gradebook("train", "rewards", "-o", written).code == 0
     assert pq.read_table(written).column("rewards").to_pylist() == [[("x", 1.0)], [("x", 0.0)]]
-    assert [json.loads(line)["case_id"] for line in gradebook("export", "best").out.splitlines()] == ["a", "b"]
+    assert [json.loads(line)["case_id"] for line in gradebook("train", "best").out.splitlines()] == ["a", "b"]
     names = "run_id, model, criterion_id, slice_key, slice_value, p_adjusted, gain, example_ids"
     values = "run_id, model, 'x', 'topic', 'refunds', p, p, [output_id]"
     insert = f"insert into weak_spots ({names}) select {values} from output_scores, (values (.01), (.3)) as p (p)"
     insert += " where case_id = 'b'"
     commit(make_lake(tmp_path), "spots", lambda connection, _version: connection.execute(insert))
-    weak = [json.loads(line) for line in gradebook("export", "rewards", "--weak", 5).out.splitlines()]
+    weak = [json.loads(line) for line in gradebook("train", "rewards", "--weak", 5).out.splitlines()]
     # The whole model could gain 0.5; the slice 0.01; one that chance explains is none.
     assert [(row["gain"], row["slice_value"]) for row in weak] == [(0.5, None), (0.01, "refunds")]
     assert [[each["case_id"] for each in row["examples"]] for row in weak] == [["b", "a"], ["b"]]
-    assert len(gradebook("export", "rewards", "--weak", 1).out.splitlines()) == 1
+    assert len(gradebook("train", "rewards", "--weak", 1).out.splitlines()) == 1
     for words, fault in {
         ("--pairs", "--sft"): "found also --sft, expected one kind of rows",
         ("--least", "0.5"): "--least: found a number, expected it with --sft",
         ("--gates", "no"): "gates: found 'no'",
         ("--out", "x.csv"): "a file that ends in .jsonl or .parquet",
     }.items():
-        refused = gradebook("export", "rewards", *words)
+        refused = gradebook("train", "rewards", *words)
         assert (refused.code, fault in refused.err) == (2, True)
     assert judgment_rows(make_lake(tmp_path), run_id) == ()

@@ -44,7 +44,7 @@ def test_a_client_shakes_hands_lists_tools_and_calls_one_in_a_process(lake):
         {"id": 4, "method": "ping"},
     ]
     lines = "".join(json.dumps({"jsonrpc": "2.0"} | message) + "\n" for message in messages)
-    command = [sys.executable, "-m", "gradebook", "mcp", "--lake", f"sqlite:{lake.address}"]
+    command = [sys.executable, "-m", "gradebook", "lake", "mcp", "--lake", f"sqlite:{lake.address}"]
     ended = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
     first, second, third, fourth = map(json.loads, ended.stdout.splitlines())
     assert (first["result"]["protocolVersion"], first["result"]["capabilities"]) == ("2025-06-18", {"tools": {}})

@@ -1,4 +1,4 @@
-"""The command `gradebook rate` as a process: killed, it loses no acknowledged rating."""
+"""The command `gradebook people rate` as a process: killed, it loses no acknowledged rating."""
 
 import signal
 import urllib.request
@@ -102,6 +102,6 @@ def test_no_acknowledged_rating_is_lost_in_fifty_kills_during_saves(tmp_path: Pa
 )
 def test_what_can_not_be_served_ends_with_2_and_the_way_out(tmp_path: Path, gradebook, options: list[str], words: str):
     lake = rated_run(tmp_path)
-    finished = gradebook("rate", "--lake", f"sqlite:{lake.address}", *options)
+    finished = gradebook("people", "rate", "--lake", f"sqlite:{lake.address}", *options)
     assert finished.code == 2
     assert words in " ".join(finished.err.split())

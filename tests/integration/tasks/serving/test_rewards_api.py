@@ -130,9 +130,9 @@ def test_a_token_is_taken_as_a_bearer_or_from_a_url_and_no_other():
 # -------- a server as a process
 @contextmanager
 def serving(folder: Path, judge: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """Run `gradebook serve-rewards`, with its port; killed at the end."""
+    """Run `gradebook train serve`, with its port; killed at the end."""
     (folder / "rubric.json").write_text(json.dumps(RUBRIC), encoding="utf-8")
-    words = ["serve-rewards", "rubric.json", "--judge", judge.name, "--port", "0"]
+    words = ["train", "serve", "rubric.json", "--judge", judge.name, "--port", "0"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": folder}
     with subprocess.Popen([sys.executable, "-m", "gradebook", *words], **pipes) as server:
         try:

@@ -528,9 +528,9 @@ MODULES = (
     "workspace.lock",
 )
 ELSEWHERE = {
-    "comparing.baseline.body": "gradebook reference",
-    "comparing.baseline.clear_reference": "gradebook reference",
-    "comparing.baseline.pin_reference": "gradebook reference",
+    "comparing.baseline.body": "gradebook suite reference",
+    "comparing.baseline.clear_reference": "gradebook suite reference",
+    "comparing.baseline.pin_reference": "gradebook suite reference",
     "comparing.sides.refuse_judges": "gradebook compare",
     "comparing.sides._full_name": "gradebook compare",
     "comparing.sides.resolve_run_pair": "gradebook compare",

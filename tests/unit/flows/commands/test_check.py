@@ -7,28 +7,28 @@ from gradebook.rubrics.checks.registry import check_names
 
 
 def test_every_check_is_listed_under_its_family(gradebook):
-    listed = gradebook("checks", "list", "--json").json["checks"]
+    listed = gradebook("rubric", "checks", "list", "--json").json["checks"]
     assert sorted(check["name"] for check in listed) == list(check_names())
     assert {"family", "summary", "settings", "examples", "cost", "columns"} <= listed[0].keys()
 
 
 def test_words_narrow_the_list(gradebook):
-    names = [check["name"] for check in gradebook("checks", "list", "paragraph", "--json").json["checks"]]
+    names = [check["name"] for check in gradebook("rubric", "checks", "list", "paragraph", "--json").json["checks"]]
     assert "count_paragraphs" in names
     assert "json_valid" not in names
 
 
 def test_the_list_is_readable_without_json(gradebook):
-    listed = gradebook("checks", "list").out
+    listed = gradebook("rubric", "checks", "list").out
     assert "length_words" in listed
     assert "within the bounds" in listed
 
 
 def test_a_check_is_shown_with_its_settings_and_examples(gradebook):
-    shown = gradebook("checks", "show", "contains").out
+    shown = gradebook("rubric", "checks", "show", "contains").out
     assert "case_sensitive" in shown
     assert "money back" in shown
-    assert gradebook("checks", "show", "contains", "--json").json["settings"][0]["name"] == "any"
+    assert gradebook("rubric", "checks", "show", "contains", "--json").json["settings"][0]["name"] == "any"
 
 
 @pytest.mark.parametrize(
@@ -49,12 +49,12 @@ def test_a_check_is_shown_with_its_settings_and_examples(gradebook):
     ],
 )
 def test_a_check_is_tried_over_a_text(gradebook, words, code, told):
-    finished = gradebook("checks", "try", *words)
+    finished = gradebook("rubric", "checks", "try", *words)
     assert (finished.code, finished.out) == (code, told)
 
 
 def test_a_tried_check_is_also_json(gradebook):
-    assert gradebook("checks", "try", "length_words", "--set", "max=1", "--text", "a b", "--json").json == {
+    assert gradebook("rubric", "checks", "try", "length_words", "--set", "max=1", "--text", "a b", "--json").json == {
         "check": "length_words",
         "settings": {"max": 1},
         "mode": "strict",
@@ -95,21 +95,21 @@ def test_a_tried_check_is_also_json(gradebook):
 )
 def test_invalid_input_is_reported(gradebook, monkeypatch, words, told):
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    finished = gradebook("checks", *words)
+    finished = gradebook("rubric", "checks", *words)
     assert (finished.code, finished.out) == (2, "")
     assert told in finished.err
 
 
 def test_a_file_that_is_not_text_is_reported(gradebook, tmp_path):
     (tmp_path / "reply.bin").write_bytes(b"a\xff")
-    finished = gradebook("checks", "try", "json_valid", "--file", "reply.bin")
+    finished = gradebook("rubric", "checks", "try", "json_valid", "--file", "reply.bin")
     assert finished.code == 2
     assert "found a byte that is not UTF-8 at 1" in finished.err
 
 
 def test_a_file_s_name_is_no_text_unless_it_is_said_to_be_one(gradebook, tmp_path):
     (tmp_path / "reply.txt").write_text("Yes.", encoding="utf-8")
-    words = ("checks", "try", "contains", "--set", "any=[reply]")
+    words = ("rubric", "checks", "try", "contains", "--set", "any=[reply]")
     named = gradebook(*words, "reply.txt")
     assert (named.code, "found the name of a file, reply.txt, expected --file to" in named.err) == (2, True)
     assert [gradebook(*words, option, "reply.txt").code for option in ("--text", "--file")] == [0, 1]
@@ -119,11 +119,13 @@ def test_a_sound_file_is_tried_from_the_current_folder(gradebook, tmp_path):
     with wave.open(str(tmp_path / "a.wav"), "wb") as sound:
         sound.setparams((1, 2, 8000, 0, "NONE", ""))
         sound.writeframes(bytes(16_000))  # 8,000 samples of 2 bytes: a second
-    finished = gradebook("checks", "try", "audio_duration", "--set", "min=1", "--set", "max=1", "--text", "file:a.wav")
+    finished = gradebook(
+        "rubric", "checks", "try", "audio_duration", "--set", "min=1", "--set", "max=1", "--text", "file:a.wav"
+    )
     assert (finished.code, finished.out) == (0, "pass: duration in seconds 1\n")
 
 
 def test_a_pipe_is_checked(gradebook, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO('{"id": 1}'))
-    finished = gradebook("checks", "try", "json_valid")
+    finished = gradebook("rubric", "checks", "try", "json_valid")
     assert (finished.code, finished.out) == (0, "pass\n")

@@ -1,4 +1,4 @@
-"""Output of `gradebook agreement`."""
+"""Output of `gradebook people agreement`."""
 
 import numpy as np
 import pytest

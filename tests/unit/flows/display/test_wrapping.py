@@ -9,8 +9,8 @@ from gradebook.flows.display.terminal import wrapped
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
-        ("to rate: `rate RUN --n 50`; then go on", ["to rate:", "`rate RUN --n 50`;", "then go on"]),
-        ("run `rate RUN --n 50 --lake here`, then", ["run", "`rate RUN --n 50 --lake here`,", "then"]),
+        ("to rate: `people rate RUN --n 50`; then go on", ["to rate:", "`people rate RUN --n 50`;", "then go on"]),
+        ("run `people rate RUN --n 50 --lake here`, then", ["run", "`people rate RUN --n 50 --lake here`,", "then"]),
         ("a lone ` breaks between words alone", ["a lone ` breaks", "between words", "alone"]),
         ("    one that is indented goes on so", ["    one that is", "    indented goes", "    on so"]),
         ("- one of a list goes on so", ["- one of a list", "  goes on so"]),

@@ -170,7 +170,7 @@ def test_verdicts_from_earlier_replies_are_counted(found):
 # -------- the judge
 def test_without_ratings_the_finding_names_the_command(found):
     people = finding(found, "gappy", "People")
-    assert (people.sign, "gradebook ratings import" in people.words) == (Sign.LOOK, True)
+    assert (people.sign, "gradebook people ratings import" in people.words) == (Sign.LOOK, True)
 
 
 def test_with_ratings_the_judge_is_compared_with_people(found):
