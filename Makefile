@@ -26,7 +26,7 @@ NIGHTLY_BUDGET := 3300
 # The tests start hundreds of processes: without stored bytecode, each would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-quick test-nightly test-browser test-server test-models test-install lint format bench pictures audit sbom lock clean
+.PHONY: help demo test test-quick test-nightly test-browser test-server test-models test-install lint format docs bench pictures audit sbom lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,10 @@ lint: $(DEV_STAMP)  ## check style, format and types
 format: $(DEV_STAMP)  ## put the code into its format
 	@$(RUN) ruff check --fix .
 	@$(RUN) ruff format .
+
+docs: $(DEV_STAMP)  ## build the site into build/site, with the reference and an offline search; no dead link
+	@$(RUN) tests.support.reference
+	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict
 
 bench: $(DEV_STAMP)  ## run every benchmark; each prints its figure last
 	@for file in bench/*.py; do \

@@ -65,7 +65,7 @@ def evaluate(  # noqa: PLR0913 - each is an option of the command
     output at least. NaN is a missing value. rubric: as `load_rubric` takes it. lake: a URI, by default GRADEBOOK_LAKE,
     else sqlite:lake/catalog.sqlite. dataset: name of the outputs in the table `runs`. progress: shown on stderr;
     default: in a terminal or a notebook. prefect: run the stages as tasks of a Prefect flow run; default: where
-    PREFECT_API_URL or the active profile names a server. The other options are the command's (docs/options.md).
+    PREFECT_API_URL or the active profile names a server. `gradebook evaluate --help` has the other options.
 
     The report's page is written by `Run.report`. Calling it again with the same outputs resumes an interrupted run, and
     with the run_id of a published one reads it back. Ctrl-C stops it; the judgments so far are in the ledger.

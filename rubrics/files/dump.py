@@ -256,7 +256,7 @@ def drafted_text(rubric_id: str, answers: Answers) -> str:
         "# pass_threshold: 0.7" if answers.pass_threshold is None else f"pass_threshold: {answers.pass_threshold:g}"
     )
     lines = [
-        "# A rubric: criteria that a judge answers for each output, with weights. docs/rubric-keys.md has every key.",
+        "# A rubric: weighted criteria that a judge answers for each output. `gradebook rubric schema` has every key.",
         f"id: {rubric_id}",
         f"version: {FIRST_VERSION}  # a change of criteria, levels or weights needs another: gradebook rubric diff",
         f"description: {_quoted(answers.description)}",

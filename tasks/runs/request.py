@@ -131,7 +131,7 @@ class EvaluationRequest:
     """Request of a person or a schedule.
 
     Fields with an `Option` are options: the command line, the flows' parameters, suites files, the command that
-    resumes a run, `runs.settings`, the fingerprint and docs/options.md are generated from them.
+    resumes a run, `runs.settings`, the fingerprint and the site's page of options are generated from them.
     """
 
     outputs: Annotated[

@@ -1,4 +1,4 @@
-"""The queries of docs/sql.md on a lake with two runs of the shipped example."""
+"""The worked questions, and the query of docs/sql.md, on a lake with two runs of the shipped example."""
 
 import json
 import re
@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from gradebook.tasks.lake.sql import list_questions
+
 EXAMPLE = Path(str(files("gradebook.examples"))) / "support_replies"
 PAGE = Path(__file__).parents[3] / "docs" / "sql.md"
-QUESTIONS = re.findall(r"```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+SHOWN = re.findall(r"```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+QUESTIONS = [*(question.statement for question in list_questions()), *SHOWN]
 JUDGE = ("--judge", f"replay:{EXAMPLE / 'replies.jsonl'}")
 
 
