@@ -33,7 +33,7 @@ def test_each_earlier_name_leads_to_a_command_or_group():
 
 
 def test_an_earlier_name_works_and_says_the_present_one(gradebook):
-    finished = gradebook("rubric", "checks", "list", "--json")
+    finished = gradebook("checks", "list", "--json")
     assert finished.code == 0
     assert finished.err == "gradebook: `checks` is now `rubric checks`\n"
     assert finished.out == gradebook("rubric", "checks", "list", "--json").out

@@ -123,7 +123,7 @@ def test_a_reader_that_closes_the_pipe_early_is_no_failure(tmp_path, form):
         (("train", "best", "-k", "3"), "train best: found the unknown option -k, expected --k; "),
         (("report", "a", "b"), "report: found also b, expected one run, and --against for another; "),
         (("train", "pairs"), "COMMAND: found 'pairs', expected rewards --pairs; "),
-        (("judge", "anchors", "nonesuch"), "COMMAND: found 'nonesuch', expected one of make, list, ask; "),
+        (("judge", "anchors", "nonesuch"), "COMMAND: found 'nonesuch', expected one of make, ask, list; "),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
 )

@@ -165,7 +165,7 @@ def test_no_line_is_longer_than_the_terminal_and_each_name_is_readable(in_termin
     ids=" ".join,
 )
 def test_without_a_run_the_latest_is_meant(gradebook, words):
-    unnamed, named = gradebook(*words, "--json"), gradebook(words[0], RUNS[1], *words[1:], "--json")
+    unnamed, named = gradebook(*words, "--json"), gradebook(*words[:2], RUNS[1], *words[2:], "--json")
     assert (unnamed.code, unnamed.out) == (0, named.out)
 
 
