@@ -22,8 +22,8 @@ from gradebook.rubrics.text.wording import counted, total_price_words
 from gradebook.tasks.judging.prices import price_list
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.ledger.spending import CostSum, Part, Spending, read_spending
+from gradebook.tasks.published.cost_preview import CostChange, preview_change
 from gradebook.tasks.published.runs import latest_run
-from gradebook.tasks.stages.cost_preview import CostChange, preview_change
 
 HEADINGS = ("billed", "saved", "judgments", "replayed", "tokens in", "cached", "written", "tokens out", "reasoning")
 

@@ -4,7 +4,6 @@ Rubrics, ids of runs, criteria and tables are completed. An error completes noth
 """
 
 import inspect
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -23,7 +22,6 @@ from gradebook.tasks.runs.request import BASELINE_WORDS, OPTIONS, Option, Panel,
 from gradebook.tasks.workspace.folder import LATEST, usual_lake
 
 Completion = Callable[[typer.Context, str], list[str]]
-_RUBRIC_KEYS = re.compile(rb"^(criteria|extends):", re.MULTILINE)  # judges and suites are YAML files too
 _CRITERIA = "select distinct criterion_id from criteria order by all"
 
 
@@ -55,11 +53,11 @@ def complete_word(choices: Iterable[str]) -> Completion:
 @_completing
 def complete_rubric(ctx: typer.Context) -> Iterator[str]:
     """Names of the shipped rubrics, rubric files of the working folder, and versions in the lake."""
-    from gradebook.rubrics.files.load import shipped_rubrics
+    from gradebook.rubrics.files.load import is_rubric_text, shipped_rubrics
 
     yield from shipped_rubrics()
     for path in (*Path().glob("*.yaml"), *Path().glob("*.yml")):
-        if path.is_file() and _RUBRIC_KEYS.search(path.read_bytes()):
+        if path.is_file() and is_rubric_text(path.read_bytes()):
             yield path.name
     from gradebook.tasks.rubric_store.versions import list_versions
 

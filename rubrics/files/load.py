@@ -4,6 +4,7 @@ Rubrics may be based on others: `extends` names them, and `use` takes over a cri
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib import resources
@@ -22,6 +23,7 @@ from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
 NO_RUBRIC = "none"  # rows are scored by their per-case criteria only
 DEEPEST_EXTENSION = 10
 MOST_BYTES = 10_000_000  # of a rubric
+_RUBRIC_KEYS = re.compile(rb"^(criteria|extends):", re.MULTILINE)
 TAKEN_LISTS = ("criteria", "categories", "schemas")  # lists that a file may inherit from another rubric
 
 
@@ -67,6 +69,11 @@ def shipped_rubrics() -> tuple[str, ...]:
 def shipped_text(name: str) -> tuple[bytes, str]:
     """Content and path of a shipped rubric. Raises `FileNotFoundError`."""
     return (_definitions() / f"{name}.yaml").read_bytes(), f"rubrics/definitions/{name}.yaml"
+
+
+def is_rubric_text(content: bytes) -> bool:
+    """Whether a YAML file looks like a rubric: judges and suites are YAML files too."""
+    return _RUBRIC_KEYS.search(content) is not None
 
 
 def parse_rubric(text: str | bytes, path: str, folder: Path | None = None) -> Rubric:

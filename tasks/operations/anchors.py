@@ -10,20 +10,18 @@ import numpy as np
 
 from gradebook.rubrics.files.versions import rubric_from_body
 from gradebook.rubrics.model.errors import InputError
-from gradebook.rubrics.model.outputs import output_id, stored_output
 from gradebook.rubrics.text.plain_words import unknown_word
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect_up_to_date
 from gradebook.tasks.lake.rows import Row, insert_rows, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.rewards.outputs import ReadOutput
+from gradebook.tasks.rewards.outputs import ReadOutput, stored_outputs
 from gradebook.tasks.rubric_store.questions import add_questions_of_run
 from gradebook.tasks.workspace.folder import RUN_ID
 
 STRATA = ("criterion", "level", "model", "checkpoint")
 SEED = 20_26
 MOST_OUTPUTS = 100_000
-_OUTPUTS = "select * from outputs where list_contains(?, output_id)"
 _BODY = "select body from rubrics where rubric_id = ? and rubric_version = ?"
 
 
@@ -105,10 +103,7 @@ def read_anchors(connection: duckdb.DuckDBPyConnection, name: str) -> tuple[Row,
 
 def intact_outputs(connection: duckdb.DuckDBPyConnection, anchors: Sequence[Row]) -> list[ReadOutput]:
     """Anchored outputs whose content still has their id, in the order of their ids."""
-    names = sorted({row["output_id"] for row in anchors})
-    rows = connection.execute(_OUTPUTS, [names]).to_arrow_table().to_pylist()
-    outputs = {row["output_id"]: stored_output(row) for row in rows}
-    return [ReadOutput(name, outputs[name]) for name in names if name in outputs and output_id(outputs[name]) == name]
+    return stored_outputs(connection, sorted({row["output_id"] for row in anchors}))
 
 
 def choose_outputs(

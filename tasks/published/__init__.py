@@ -8,5 +8,6 @@ verdict       run_verdict: which model may ship and why, its facts and next step
 provenance    read_origins: a verdict traced back to its output, prompt, reply and price
 origin_fields origin_fields: an origin as named texts
 run_tables    score_table, criterion_table, comparison_table, noise_table: tables about a run
+cost_preview  preview_change: cost of a run's outputs with another rubric or judge
 stored_run    read_stored_run: a published run laid out as files again
 """

@@ -5,15 +5,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import duckdb
+
 from gradebook.rubrics.files.case_criteria import read_case_criteria_text
 from gradebook.rubrics.model.errors import Fault, InputError, OutputsError
-from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, Output, output_id
+from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, Output, output_id, stored_output
 from gradebook.rubrics.model.rubric import CaseCriterion, Rubric
 from gradebook.rubrics.model.scores import Reward
 from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.datasets.case_criteria import taken_ids
 from gradebook.tasks.datasets.row_parser import RowFitter
 
+_STORED = "select * from outputs where list_contains(?, output_id)"
 CASE_ID, MODEL = "text", "artifact"  # of a text that comes without them
 # Arguments that TRL passes with the columns of its dataset.
 TRAINER_ARGUMENTS = frozenset({"completion_ids", "prompt_ids", "trainer_state", "log_extra", "log_metric"})
@@ -73,6 +76,15 @@ class RowReader:
             return self._fitter.fit(defaults | dict(value), "jsonl")
         except RecursionError:
             return "found too deep a nesting, expected fewer levels"
+
+
+def stored_outputs(connection: duckdb.DuckDBPyConnection, output_ids: Sequence[str]) -> list[ReadOutput]:
+    """Outputs of a lake in the order of their ids, without those whose content no longer has its id."""
+    rows = connection.execute(_STORED, [[*output_ids]]).to_arrow_table().to_pylist()
+    outputs = {row["output_id"]: stored_output(row) for row in rows}
+    return [
+        ReadOutput(name, outputs[name]) for name in output_ids if name in outputs and output_id(outputs[name]) == name
+    ]
 
 
 def refuse_misfits(rows: Sequence[ReadOutput | str]) -> None:

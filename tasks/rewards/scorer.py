@@ -415,6 +415,11 @@ def score_stored(scorer: RubricScorer, outputs: Sequence[ReadOutput]) -> Scores:
     return scorer._score(outputs)
 
 
+def ledger_id_of(scorer: RubricScorer) -> str | None:
+    """Id under which the ledger of the lake has the replies that a scorer paid; None without a judge."""
+    return None if scorer._asking is None else scorer._asking.run_id
+
+
 class _Started(NamedTuple):
     """Pending work of a call: levels by the judge, and criteria that need a shard."""
 

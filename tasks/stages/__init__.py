@@ -11,7 +11,6 @@ aggregate      aggregate_run, built_marts: marts of a run and their checks
 publish        publish_run, conclude_run: verdict files, marts and the run's row in one transaction; the report
 notes          run_notes: notes for readers of a run
 preview        preview_run: dry run
-cost_preview   preview_change: cost of another rubric or judge
 rebuild        rebuild_run, check_mart: a published run's marts rebuilt and compared
 rescore        rescore_run: a new run with old verdicts and another rubric
 review         review_artifact, ReviewMap: one text judged with several rubrics; its state

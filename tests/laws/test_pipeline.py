@@ -40,4 +40,4 @@ def test_the_stages_are_called_by_the_pipeline_alone():
 def test_a_plan_is_made_for_a_run_and_for_the_price_of_a_change_alone():
     plan = ("gradebook.tasks.methods.plan", "plan_run")
     makers = [source for source in SOURCES if plan in names_imported(source)]
-    assert makers == ["tasks/stages/cost_preview.py", "tasks/stages/run_stages.py"]
+    assert makers == ["tasks/published/cost_preview.py", "tasks/stages/run_stages.py"]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.published.cost_preview import preview_change
 from gradebook.tasks.runs.request import EvaluationRequest
-from gradebook.tasks.stages.cost_preview import preview_change
 from gradebook.tasks.stages.open_run import opened_run
 from gradebook.tasks.stages.pipeline import complete_run
 from gradebook.tasks.stages.preview import preview_run

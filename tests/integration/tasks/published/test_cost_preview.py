@@ -14,8 +14,8 @@ from gradebook.rubrics.model.outputs import SHARD_SCHEMA
 from gradebook.tasks.judging.settings.judge import JudgeSettings, PanelSettings
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, prepare_lake
+from gradebook.tasks.published.cost_preview import CostChange, preview_change
 from gradebook.tasks.rubric_store.versions import find_rubric, store_rubric
-from gradebook.tasks.stages.cost_preview import CostChange, preview_change
 from tests.support.media_samples import chat, image_part, png, text_part
 
 NIGHT = datetime(2026, 11, 1, tzinfo=UTC)

@@ -89,8 +89,8 @@ class CostChange:
         return f"{'-' if difference < 0 else '+'}{price_words(abs(difference))}"
 
 
-def preview_change(lake: Lake, run_id: str, rubric_name: str | None, judge_name: str | None) -> CostChange:
-    """Price a published run's outputs with another rubric, another judge or both.
+def preview_change(lake: Lake, run_id: str, rubric: str | Rubric | None, judge_name: str | None) -> CostChange:
+    """Price a published run's outputs with another rubric, by its name or read, another judge or both.
 
     The run's recorded judge has no prices: they come from the judge file of judge_name if its model is the same, else
     from the price list. Raises `InputError` for an unknown or unfinished run, and for an invalid rubric or judge.
@@ -99,7 +99,7 @@ def preview_change(lake: Lake, run_id: str, rubric_name: str | None, judge_name:
     earlier_rubric = stored_rubric(lake, f"{run['rubric_id']}@{run['rubric_version']}")
     if earlier_rubric is None:
         raise InputError("run", f"no rubric {run['rubric_id']} in {lake.name}", f"the one of run {run_id}")
-    later_rubric = earlier_rubric if rubric_name is None else find_rubric(rubric_name, lake)
+    later_rubric = find_rubric(rubric, lake) if isinstance(rubric, str) else rubric or earlier_rubric
     with connect(lake, read_only=True) as connection:
         past = read_past_judge(connection, run)
     later_judge = _later_judge(run, past, judge_name)
@@ -110,9 +110,9 @@ def preview_change(lake: Lake, run_id: str, rubric_name: str | None, judge_name:
         folder = RunFolder(Path(temporary) / "preview")
         stored = _write_shards(lake, run_id, folder)
         # One folder is enough: no plan file is read here, and each plan overwrites the one before.
-        for rubric in (earlier_rubric, later_rubric):
-            prepare_plan(lake, folder, rubric, stored.shards)
-            prepare_methods(lake, folder, rubric, stored.shards, settings.get("baseline"))
+        for one in (earlier_rubric, later_rubric):
+            prepare_plan(lake, folder, one, stored.shards)
+            prepare_methods(lake, folder, one, stored.shards, settings.get("baseline"))
         plan = partial(plan_run, lake, folder, ingested=stored, feedback=feedback, folders=folders)
         earlier = plan(earlier_rubric, earlier_judge, is_anew=True)
         later = plan(later_rubric, later_judge, is_anew=True)
