@@ -35,3 +35,31 @@
     else if (event.key === "Escape") go("back");
   });
 })();
+// Editor: a finding leads to its line, and text that is not stored asks before it is left.
+(() => {
+  const form = document.getElementById("editor");
+  if (!form) return;
+  const text = () => document.getElementById("text");
+  const stored = text().defaultValue;
+  const isConflict = document.getElementById("other-heading") !== null;
+  let isSent = false;
+  document.addEventListener("click", (event) => {
+    const line = Number(event.target.closest("[data-line]")?.dataset.line);
+    if (!line) return;
+    event.preventDefault();
+    const lines = text().value.split("\n");
+    const start = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
+    text().focus();
+    text().setSelectionRange(start, start + (lines[line - 1] ?? "").length);
+    text().scrollTop = (line - 4) * parseFloat(getComputedStyle(text()).lineHeight);
+  });
+  for (const event of ["htmx:responseError", "htmx:sendError"]) {
+    document.body.addEventListener(event, () => {
+      document.getElementById("findings").textContent = "The server gave no answer: nothing here is of the text as it stands.";
+    });
+  }
+  form.addEventListener("submit", () => { isSent = true; });
+  window.addEventListener("beforeunload", (event) => {
+    if (!isSent && (isConflict || text().value !== stored)) event.preventDefault();
+  });
+})();

@@ -69,7 +69,7 @@ def read_yaml(text: str | bytes, path: str) -> YamlText:
     """Parse a YAML mapping. All faults that do not stop the parse are reported together."""
     state = _ParseState(path)
     try:
-        values = _mapping_at_the_top(_compose(_decode(text)), state)
+        values = _mapping_at_the_top(compose_yaml(_decode(text)), state)
     except _ParseError as stop:
         return YamlText(path, None, state.lines, (*state.faults, Fault(path, stop.line, stop.message, "syntax")))
     return YamlText(path, values, state.lines, tuple(state.faults))
@@ -85,7 +85,7 @@ def _decode(text: str | bytes) -> str:
         raise _ParseError(line, f"found the byte 0x{text[error.start]:02x}, expected text in UTF-8") from None
 
 
-def _compose(text: str) -> yaml.Node | None:
+def compose_yaml(text: str) -> yaml.Node | None:
     """Nodes of the text, after a check of its depth and size: composing is recursive, and takes much memory."""
     try:
         _refuse_large_trees(text)

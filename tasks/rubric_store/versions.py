@@ -3,7 +3,7 @@
 A caller gives a rubric as a file, a name, a mapping or an object.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
@@ -112,15 +112,23 @@ def delete_pointer(lake: Lake, rubric_id: str) -> None:
     commit(lake, f"delete the pointer of rubric {rubric_id}", body)
 
 
-def register_rubric(lake: Lake, rubric: Rubric, state: RubricState, now: datetime) -> None:
+def register_rubric(
+    lake: Lake,
+    rubric: Rubric,
+    state: RubricState,
+    now: datetime,
+    refuse: Callable[[duckdb.DuckDBPyConnection], None] = lambda _connection: None,
+) -> None:
     """Store a version without a run, or set the state of a stored one.
 
     The text of a draft may change until a run uses it. The id's pointer moves to the highest active version if needed.
-    Raises `RubricError` if the lake stores this version, used or active, with another digest.
+    refuse: raises, in the transaction, where nothing may be stored. Raises `RubricError` if the lake stores this
+    version, used or active, with another digest.
     """
     prepare_lake(lake)
 
     def body(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
+        refuse(connection)
         name = [rubric.id, rubric.version]
         if _state(connection, rubric) == RubricState.draft and not connection.execute(_USED, name).fetchall():
             for table in ("rubrics", "criteria", "levels"):
@@ -134,6 +142,27 @@ def register_rubric(lake: Lake, rubric: Rubric, state: RubricState, now: datetim
                 _point_to(connection, rubric.id, row["rubric_version"], now)
 
     commit(lake, f"register rubric {rubric.id} {rubric.version} as {state}", body)
+
+
+class OtherText(InputError):
+    """Another person stored another text since this one was read."""
+
+
+def register_draft(lake: Lake, rubric: Rubric, read_digest: str, now: datetime) -> None:
+    """Store a version as a draft. read_digest: of the draft that the author has seen, which this text may replace.
+
+    Raises `OtherText` for a draft of another text, `InputError` for a version that is active or retired.
+    """
+    name = f"{rubric.id} {rubric.version}"
+
+    def refuse(connection: duckdb.DuckDBPyConnection) -> None:
+        row = connection.execute(_DIGEST, [rubric.id, rubric.version]).fetchone()
+        if row is not None and (state := _state(connection, rubric)) != RubricState.draft:
+            raise InputError("version", f"{name}, which is {state} in {lake.name}", "a new version")
+        if row is not None and row[0] not in (read_digest, rubric_digest(rubric)):
+            raise OtherText("draft", f"another text of {name} in {lake.name}", "the one that was read")
+
+    register_rubric(lake, rubric, RubricState.draft, now, refuse)
 
 
 def refuse_inactive_rubric(lake: Lake, rubric: Rubric) -> None:
@@ -175,6 +204,7 @@ def store_rubric(connection: duckdb.DuckDBPyConnection, rubric: Rubric, now: dat
         connection.execute("insert into levels by name from kept_levels")
 
 
+_DIGEST = "select digest from rubrics where rubric_id = ? and rubric_version = ?"
 _LEVELS = "from levels where rubric_id = ? and rubric_version = ? limit 1"  # earlier gradebooks stored none
 _USED = "from runs where rubric_id = ? and rubric_version = ? limit 1"
 _ACTIVE = """

@@ -9,5 +9,8 @@ run       run_page: verdict, models and criteria of one run, and its whole repor
 cases     read_case_grid, read_case_page: a run's cases, filtered, and one of them in full
 compared  comparison_page: two runs beside each other
 rubrics   read_rubric_list, read_rubric_page: a version as a grid of criteria and levels
+edited    RubricFolder, read_source: texts of rubrics that the editor reads and writes
+editor    Editor: a rubric's YAML beside its form, with `--edit` alone; the only addresses that take anything
+trial     Trials: a changed rubric on ten cases of a run, without a new run
 sql_page  read_sql_page: rows of a statement, the tables and worked questions
 """

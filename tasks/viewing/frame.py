@@ -2,9 +2,12 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
@@ -14,6 +17,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import latest_version
 from gradebook.tasks.published.summary import RunSummary, summarise
 from gradebook.tasks.reporting.rendering import page_text, render, script
+from gradebook.tasks.viewing.edited import RubricFolder
 from gradebook.tasks.viewing.progress import ProgressReader
 
 NAVIGATION = (
@@ -28,6 +32,9 @@ SCRIPTS: dict[str, Callable[[], str]] = {
     "/static/view.js": lambda: page_text("view/view.js"),
 }
 
+TRY_BUDGET_USD = 0.05
+FORM_TYPE = "application/x-www-form-urlencoded"
+MOST_FIELDS = 50  # of a form
 MOST_DIGITS = 7  # of a page's number
 MOST_STORED = 64  # contents of pages: a report has up to some MB
 
@@ -35,11 +42,23 @@ Contents = TypeVar("Contents")
 Draw = Callable[[Request], str | Response]
 
 
-class Frame:
-    """Frame of the pages of one lake. Nothing on a page is older than the lake's latest version."""
+@dataclass(frozen=True, slots=True)
+class Editing:
+    """What `gradebook view --edit` allows. judge: of trials, None for none; try_budget_usd: maximum spend of one."""
 
-    def __init__(self, lake: Lake) -> None:
-        self.lake = lake
+    folder: RubricFolder
+    judge: str | None = None
+    try_budget_usd: float = TRY_BUDGET_USD
+
+
+class Frame:
+    """Frame of the pages of one lake. Nothing on a page is older than the lake's latest version.
+
+    editing: None where the pages only read.
+    """
+
+    def __init__(self, lake: Lake, editing: Editing | None = None) -> None:
+        self.lake, self.editing = lake, editing
         self.progress = ProgressReader(lake)
         self._stored: OrderedDict[tuple[Hashable, ...], tuple[int, Any]] = OrderedDict()
         self._lock = Lock()
@@ -85,9 +104,30 @@ class Frame:
 
         return Route(address, respond)
 
+    def form_route(self, address: str, take: Callable[[dict[str, str]], Response]) -> Route:
+        """Address that takes a form, in a thread. take: what is done with its fields."""
+
+        async def respond(request: Request) -> Response:
+            if request.headers.get("content-type", "").partition(";")[0].strip() != FORM_TYPE:
+                return self.fault(f"This address takes {FORM_TYPE}.", 415)
+            body = (await request.body()).decode(errors="replace")
+            try:
+                fields = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=MOST_FIELDS))
+                return await run_in_threadpool(take, fields)
+            except InputError as error:
+                return self.fault(str(error), 404)
+            except ValueError:
+                return self.fault(f"A form has at most {MOST_FIELDS} fields.", 400)
+            except GradebookError as error:
+                return self.fault(str(error), 503)
+
+        return Route(address, respond, methods=["POST"])
+
     def render(self, template: str, title: str, **values: Any) -> str:
         """Page by a template of pages/view that extends the frame. title: of the browser's tab."""
-        return render(f"view/{template}", lake=self.lake, title=title, navigation=NAVIGATION, **values)
+        return render(
+            f"view/{template}", lake=self.lake, title=title, navigation=NAVIGATION, editing=self.editing, **values
+        )
 
     def fault(self, sentence: str, status: int) -> HTMLResponse:
         """Page that says what is wrong."""

@@ -1,7 +1,8 @@
 """Pages of the rubrics: all of them, and one version as a grid of criteria and levels."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import duckdb
 from starlette.requests import Request
@@ -27,7 +28,8 @@ def routes(frame: Frame) -> list[Route]:
 
     def rubrics(_request: Request) -> str:
         page = frame.at_version(read_rubric_list)
-        return frame.render("rubrics.html.j2", "Rubrics · gradebook", page=page)
+        files = () if frame.editing is None else frame.editing.folder.names()
+        return frame.render("rubrics.html.j2", "Rubrics · gradebook", page=page, files=files)
 
     def rubric(request: Request) -> str:
         name, version = request.path_params["rubric_id"], request.query_params.get("version")
@@ -62,6 +64,7 @@ def read_rubric_list(lake: Lake) -> RubricList:
 class LevelCell:
     """Level of a criterion, as texts. share: its score, 0..1, for the colour."""
 
+    level_id: str
     name: str
     score: str
     share: float
@@ -160,19 +163,28 @@ def _page(
     by_criterion: dict[str, list[tuple[str, str]]] = {}
     for mean in means:
         by_criterion.setdefault(mean["criterion_id"], []).append((mean["model"], score_words(mean["mean"])))
-    criteria = tuple(
-        _criterion_row(criterion, by_criterion.get(criterion.id, ()))
-        for criterion in (rubric.criteria if rubric else ())
-    )
+    criteria = () if rubric is None else criterion_rows(rubric, by_criterion)
     level_count = max((len(criterion.levels) for criterion in criteria), default=0)
     last_run = means[0]["run_id"] if means else None
     return RubricPage(rubric_id, version, row, rubric, versions, changes, criteria, level_count, last_run)
 
 
+def criterion_rows(
+    rubric: Rubric, means: Mapping[str, Sequence[tuple[str, str]]] = MappingProxyType({})
+) -> tuple[CriterionRow, ...]:
+    """Criteria of a rubric as rows of the grid. means: model and mean by criterion."""
+    return tuple(_criterion_row(criterion, means.get(criterion.id, ())) for criterion in rubric.criteria)
+
+
 def _criterion_row(criterion: Criterion, means: Sequence[tuple[str, str]]) -> CriterionRow:
     levels = tuple(
         LevelCell(
-            level.label or level.id, f"{level.score:g}", level.score, level.description or "", tuple(level.indicators)
+            level.id,
+            level.label or level.id,
+            f"{level.score:g}",
+            level.score,
+            level.description or "",
+            tuple(level.indicators),
         )
         for level in reversed(criterion.ranked_levels)
     )

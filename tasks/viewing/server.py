@@ -13,14 +13,15 @@ from starlette.types import Scope
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.reporting.rendering import digest, script
 from gradebook.tasks.system.listeners import Guard, Rules, Tokens
-from gradebook.tasks.viewing import alive, cases, compared, home, rubrics, run, sql_page
-from gradebook.tasks.viewing.frame import Frame, static_routes
+from gradebook.tasks.viewing import alive, cases, compared, editor, home, rubrics, run, sql_page
+from gradebook.tasks.viewing.frame import Editing, Frame, static_routes
 
 # The report is a file of its own: its script, allowed by its digest, and its styles are in it.
 POLICY = (
     "default-src 'none'; img-src 'self' data:; media-src data:; style-src 'unsafe-inline'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; script-src 'self' '{report_script}'"
 )
+MOST_FORM_BYTES = 3_000_000
 SENTENCES: Mapping[int, str] = {
     403: "This link has ended: open the one that `gradebook view` printed last.",
     404: "There is no such page.",
@@ -28,9 +29,12 @@ SENTENCES: Mapping[int, str] = {
 }
 
 
-def view_app(lake: Lake, tokens: Tokens, hosts: tuple[str, ...]) -> Guard:
-    """ASGI app of a lake's pages. hosts: HOST:PORT that requests may name; tokens: of those who may read."""
-    frame = Frame(lake)
+def view_app(lake: Lake, tokens: Tokens, hosts: tuple[str, ...], editing: Editing | None = None) -> Guard:
+    """ASGI app of a lake's pages. hosts: HOST:PORT that requests may name; tokens: of those who may read.
+
+    editing: what they may write; None: nothing.
+    """
+    frame = Frame(lake, editing)
     home.draw_home(frame, {})  # what takes a second the first time is done before anybody waits
     cookie = f"gradebook_view_{hosts[0].rpartition(':')[2]}"  # browsers share cookies between ports
 
@@ -47,14 +51,14 @@ def view_app(lake: Lake, tokens: Tokens, hosts: tuple[str, ...]) -> Guard:
             return None
         return tokens.refusal(cookie_parser("; ".join(headers.getlist("cookie"))).get(cookie))
 
-    pages = (home, alive, run, cases, compared, rubrics, sql_page)  # each with its `routes`
+    pages = (home, alive, run, cases, compared, editor, rubrics, sql_page)  # each with its `routes`
     routes = [Route("/t/{token}", enter), *static_routes(), *(route for page in pages for route in page.routes(frame))]
     rules = Rules(
         hosts,
         refuse,
         schemes=("http", "https"),  # a proxy may add TLS
         needs_origin=True,
-        most_body_bytes=0,
+        most_body_bytes=0 if editing is None else MOST_FORM_BYTES,
         headers={"Content-Security-Policy": POLICY.format(report_script=digest(script()))},
     )
     return Guard(Starlette(routes=routes, exception_handlers={HTTPException: _missing, Exception: _missing}), rules)
