@@ -24,6 +24,7 @@ CATALOG = "__ducklake_metadata_lake"  # DuckLake's name for the database of the 
 SMALL_COUNT, SMALL_BYTES = 1_000, 2**20  # most rows, and bytes in files, of a table that is copied into memory
 NARROWED = ("output_scores", "verdicts", "case_criteria", "written_feedback")
 NARROWED_VIEWS = ("verdict_lines", "output_feedback")  # views over the narrowed tables
+_ASKED_KEYS = "select distinct request_key from verdicts where request_key is not null"
 Columns = dict[tuple[str, str], str]  # (table, column) -> type, in order
 
 _COLUMNS = """
@@ -179,7 +180,8 @@ def copy_small_tables(
 
 
 def narrow_to_outputs(connection: duckdb.DuckDBPyConnection, run_id: str, output_ids: Sequence[str]) -> None:
-    """Restrict this connection's view of a run's large tables, and of the views over them, to these outputs.
+    """Restrict this connection's view of a run's large tables, and of the views over them, to these outputs; and
+    `judgments` to the replies behind their verdicts, in whichever run they were paid for.
 
     A view assembles all outputs of a run, possibly millions, before a join selects some. Copies of small tables are
     narrowed in place, so the connection is narrowed once.
@@ -190,6 +192,9 @@ def narrow_to_outputs(connection: duckdb.DuckDBPyConnection, run_id: str, output
         connection.execute(f"create or replace temp table {table} as {narrowed}", [run_id, *output_ids])
     narrowed = f"select * from outputs where output_id in ({marks})"
     connection.execute(f"create or replace temp table outputs as {narrowed}", list(output_ids))
+    keys = [key for (key,) in connection.execute(_ASKED_KEYS).fetchall()]
+    narrowed = f"select * from judgments where request_key in ({', '.join('?' for _ in keys) or 'null'})"
+    connection.execute(f"create or replace temp table judgments as {narrowed}", keys)
     for view in NARROWED_VIEWS:
         connection.execute(f"create or replace temp view {view} as {read_sql(f'views/{view}.sql')}")
 
@@ -205,7 +210,7 @@ def narrowed_to_outputs(
     finally:
         for view in reversed(NARROWED_VIEWS):
             connection.execute(f"drop view if exists temp.{view}")
-        for table in (*NARROWED, "outputs"):
+        for table in (*NARROWED, "outputs", "judgments"):
             connection.execute(f"drop table if exists temp.{table}")
 
 

@@ -27,7 +27,8 @@ from gradebook.tasks.judging.settings.judge import REPLAY_PREFIX
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
-from gradebook.tasks.lake.sql import query
+from gradebook.tasks.lake.schema import copy_small_tables, narrow_to_outputs
+from gradebook.tasks.lake.sql import query, read_sql
 from gradebook.tasks.ledger.verify import RubricCache, asked_judges, is_typed, stored_case
 from gradebook.tasks.rewards.outputs import CriterionScore
 from gradebook.tasks.rewards.scorer import RubricScorer
@@ -37,6 +38,8 @@ MOST_OUTPUTS = 100
 RECORDED = "the reply is a recorded one, and nothing was sent"
 NO_JUDGE = "the judge's settings are not recorded"
 OTHER_KEY = "the request held further criteria, or was written by another version of gradebook"
+# Tables that the queries name again and again, or that most lakes leave empty.
+_COPIED = ("runs", "rubrics", "criteria", "case_criteria", "written_feedback", "ratings")
 _OWN_BODY = "select body from case_criteria where run_id = ? and output_id = ? and criterion_id = ?"
 
 
@@ -68,7 +71,9 @@ def read_origins(lake: Lake, run_id: str, case: str, criterion_id: str | None = 
 
     case: a case's id, or an output's. Raises `InputError` if the run has none, or not this criterion.
     """
-    with connect_up_to_date(lake) as connection:
+    with connect_up_to_date(lake, is_pinned=True) as connection:
+        if lake.at is None:  # an earlier version may lack tables
+            copy_small_tables(connection, _COPIED, stays_open=True)
         run = read_published_run(connection, lake, run_id)
         names = {"run_id": run_id, "name": case}
         outputs = connection.execute(query("published/outputs_of_case"), names).fetchall()
@@ -76,6 +81,8 @@ def read_origins(lake: Lake, run_id: str, case: str, criterion_id: str | None = 
             expected = "one of the table output_scores, after the id of its run if that is another"
             raise InputError("case", f"no case or output {case!r} in run {run_id}", expected)
         chosen = [name for (name,) in outputs[:MOST_OUTPUTS]]
+        narrow_to_outputs(connection, run_id, chosen)
+        connection.execute(f"create or replace temp view provenance as {read_sql('views/provenance.sql')}")
         rows = read_rows(connection, query("published/provenance_of"), run_id=run_id, output_ids=chosen)
         criterion_ids = list(dict.fromkeys(row["criterion_id"] for row in rows))
         if criterion_id is not None and criterion_id not in criterion_ids:

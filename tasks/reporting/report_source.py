@@ -145,10 +145,14 @@ def read_source(
     )
 
 
-def read_bare_source(connection: duckdb.DuckDBPyConnection, lake: Lake, summary: RunSummary) -> ReportSource:
-    """As `read_source`, without a comparison: for single outputs."""
-    criteria = read_rows(connection, query("reporting/criteria"), run_id=summary.run_id)
-    levels = read_rows(connection, query("reporting/levels"), run_id=summary.run_id)
+def bare_source(
+    connection: duckdb.DuckDBPyConnection,
+    lake: Lake,
+    summary: RunSummary,
+    criteria: tuple[Row, ...],
+    levels: tuple[Row, ...],
+) -> ReportSource:
+    """Source for single outputs, without a comparison. summary: its run and scores; criteria, levels: of the rubric."""
     return ReportSource(connection, lake, summary, _groups(summary.scores), None, None, criteria, levels)
 
 

@@ -6,7 +6,8 @@ home      home_page: what each rubric's last run says, runs in progress, the lis
 progress  ProgressReader: runs in progress, with their pace
 alive     the stream of what changes
 run       run_page: verdict, models and criteria of one run, and its whole report
-cases     read_case_grid, read_case_page: a run's cases, filtered, and one of them in full
+cases     read_case_grid: a run's cases, filtered
+case      read_case_page: one case in full, two of its answers compared, the origin of a verdict
 compared  comparison_page: two runs beside each other
 rubrics   read_rubric_list, read_rubric_page: a version as a grid of criteria and levels
 edited    RubricFolder, read_source: texts of rubrics that the editor reads and writes

@@ -1,10 +1,8 @@
-"""Cases of a run: a grid of them, filtered and in pages, and one case in full."""
+"""Cases of a run: a grid of them, filtered and in pages."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from typing import Any, Self
 from urllib.parse import quote, urlencode
 
@@ -12,73 +10,90 @@ import duckdb
 from starlette.requests import Request
 from starlette.routing import Route
 
-from gradebook.rubrics.model.errors import InputError
-from gradebook.rubrics.text.wording import price_words, score_words
+from gradebook.rubrics.text.wording import score_words
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.published.origin_fields import OriginField, origin_fields
-from gradebook.tasks.published.provenance import Origin, read_origins
-from gradebook.tasks.published.summary import RunSummary
-from gradebook.tasks.reporting.report_source import read_bare_source
-from gradebook.tasks.reporting.sections.examples import Example, read_outputs
+from gradebook.tasks.reporting.sections.criteria import SPOTS, slice_words
 from gradebook.tasks.rubric_store.questions import add_questions_of_run
 from gradebook.tasks.viewing.frame import Frame, count_pages, page_number
 
 ROWS_A_PAGE = 50
 MOST_MODELS = 12  # columns of the grid
 MOST_TEXT = 200  # characters of a filter
-MOST_OUTPUTS = 20  # of a case, shown in full
-MOST_COMPARED_WORDS = 1_500  # of each of two answers
-MOST_FIELD = 10_000  # characters of a text of an origin
-SHOWN_ABOVE = ("asked", "output")  # texts of an origin that the page has anyway
 GRIDS = ("models", "criteria")
-_MODELS = "select distinct model, checkpoint from output_scores where run_id = ? order by model, checkpoint"
+_SCORES = "select * exclude (run_id) from run_scores where run_id = ? order by mean desc nulls last, model"
 # What each filter asks of an output; its value is a parameter of the same name.
 _CONDITIONS = {
     "model": "scores.model = $model",
     "level": "judged.level_id = $level",
     "gate": "len(scores.failed_gates) > 0",
     "missing": "if($criterion_id is null, scores.score, judged.score) is null",
-    "text": """exists (
-        from outputs as texts where texts.output_id = scores.output_id and (
-            contains(lower(texts.output), $text) or contains(lower(texts.prompt), $text)
-            or contains(lower(texts.case_id), $text)
+    "text": """(
+        contains(lower(scores.case_id), $text) or scores.output_id in (
+            select output_id from outputs where contains(lower(output), $text) or contains(lower(prompt), $text)
         )
     )""",
-    "field": """exists (
-        from outputs as texts where texts.output_id = scores.output_id
-        and coalesce(texts.metadata::json ->> $field, '') = $content
+    "field": """scores.output_id in (
+        select output_id from outputs where coalesce(metadata::json ->> $field, '') = $content
     )""",
     "disputed": f"scores.output_id in (select output_id from ({query('reporting/example_disputes')}))",
-    "changed": "baseline.score is not null and abs(scores.score - baseline.score) > 1e-9",
+    "changed": "abs(if($criterion_id is null, scores.score, judged.score) - before.value) > 1e-9",
 }
 
 
 def routes(frame: Frame) -> list[Route]:
-    """Addresses of the grid, and of a case."""
+    """Address of the grid."""
 
     def grid(request: Request) -> str:
         filters = CaseFilters.read(request.query_params)
-        page = read_case_grid(frame.lake, request.path_params["run_id"], filters)
+        page = grid_page(frame, request.path_params["run_id"], filters)
         return frame.render("cases.html.j2", f"Cases of {page.run['run_id']} · gradebook", page=page)
 
-    def case(request: Request) -> str:
-        values, names = request.query_params, request.path_params
-        filters = CaseFilters.read(values)
-        summary = frame.summary(names["run_id"])
-        page = read_case_page(frame.lake, summary, names["case_id"], filters, place_of(values.get("at")))
-        lake_words = frame.lake.words(is_passed_on=True)
-        return frame.render("case.html.j2", f"{page.case_id} · gradebook", page=page, lake_words=lake_words)
-
-    address = "/runs/{run_id}/cases"
-    return [frame.route(address, grid), frame.route(address + "/{case_id:path}", case)]
+    return [frame.route("/runs/{run_id}/cases", grid)]
 
 
-def place_of(text: str | None) -> int | None:
-    """Place in a grid from an address, from 0; None for what is none."""
-    return None if text is None else 0 if text == "0" else page_number(text)
+def grid_page(frame: Frame, run_id: str, filters: "CaseFilters") -> "CaseGrid":
+    """One page of a run's cases. Raises `InputError` for a run that is not there or not published."""
+    return frame.at_version(read_case_grid, run_id, filters, facts=frame.at_version(read_run_facts, run_id))
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What all pages of a run's cases share.
+
+    scores: rows of run_scores, the highest mean first; criteria, levels: of its rubric, in its order; spots: rows of
+    weak_spots beyond chance; fields: keys of its outputs' metadata; others: ids of other published runs of the rubric,
+    the baseline first, then the newest.
+    """
+
+    run: Row
+    scores: tuple[Row, ...]
+    criteria: tuple[Row, ...]
+    levels: tuple[Row, ...]
+    spots: tuple[Row, ...]
+    fields: tuple[str, ...]
+    others: tuple[str, ...]
+
+
+def read_run_facts(lake: Lake, run_id: str) -> RunFacts:
+    """Read the facts. Raises `InputError` for a run that is not there or not published."""
+    with connect_up_to_date(lake, is_pinned=True) as connection:
+        run = read_published_run(connection, lake, run_id, option="run")
+        others = connection.execute(
+            query("viewing/other_runs"),
+            {"run_id": run_id, "rubric_id": run["rubric_id"], "baseline_run_id": baseline_of(run)},
+        ).fetchall()
+        return RunFacts(
+            run,
+            read_rows(connection, _SCORES, run_id),
+            read_rows(connection, query("reporting/criteria"), run_id=run_id),
+            read_rows(connection, query("reporting/levels"), run_id=run_id),
+            read_rows(connection, SPOTS, run_id),
+            tuple(key for (key,) in connection.execute(query("viewing/fields"), {"run_id": run_id}).fetchall()),
+            tuple(other for (other,) in others),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +103,8 @@ class CaseFilters:
     grid: rows are cases with a column a model, or outputs with a column a criterion. criterion: what the cells of
     models show, "" for the overall score. level: of that criterion. gate: outputs that fail a gate. missing: outputs
     without a score. field, content: a field of the metadata and its value. disputed: judges and people gave it
-    different levels. changed: another score than in the baseline. by_case: sorted by id, not the worst first.
+    different levels. changed: another score, on the criterion if there is one, than in the run `against`, "" for the
+    run's baseline. by_case: sorted by id, not the worst first.
     """
 
     grid: str = ""
@@ -98,6 +114,7 @@ class CaseFilters:
     text: str = ""
     field: str = ""
     content: str = ""
+    against: str = ""
     gate: bool = False
     missing: bool = False
     disputed: bool = False
@@ -133,6 +150,7 @@ class CaseFilters:
 
     def outputs(self, run: Row) -> tuple[str, Row]:
         """Select of the outputs that pass, and its parameters. run: row of `runs`."""
+        baseline = self.against or baseline_of(run)
         chosen = {
             "model": self.model,
             "level": self.level if self.criterion else "",
@@ -141,15 +159,20 @@ class CaseFilters:
             **{name: getattr(self, name) for name in ("gate", "missing", "disputed", "changed")},
         }
         names = [name for name, value in chosen.items() if value]
-        conditions = " and ".join(_CONDITIONS[name] for name in names) or "true"
         values: Row = {name: chosen[name] for name in names if name in ("model", "level", "text", "field")}
         if "field" in values:
             values["content"] = self.content
-        values |= {"run_id": run["run_id"], "criterion_id": self.criterion or None, "baseline_run_id": baseline_of(run)}
-        return query("viewing/filtered_outputs", conditions=conditions), values
+        values |= {"run_id": run["run_id"], "criterion_id": self.criterion or None, "baseline_run_id": baseline}
+        relations = {
+            "conditions": " and ".join(_CONDITIONS[name] for name in names) or "true",
+            "verdicts": "verdicts" if self.criterion else _NO_ROWS.format("verdicts"),
+            "baseline": "output_scores" if baseline else _NO_ROWS.format("output_scores"),
+        }
+        return query("viewing/filtered_outputs", **relations), values
 
 
-_TEXTS = ("criterion", "level", "model", "text", "field", "content")
+_NO_ROWS = "(from {} where false)"  # is not read at all
+_TEXTS = ("criterion", "level", "model", "text", "field", "content", "against")
 _FLAGS = ("gate", "missing", "disputed", "changed", "by_case")
 
 
@@ -171,6 +194,14 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
+class WeakSlice:
+    """Slice of a model's outputs that is weak on a criterion, as words. address: of its outputs in the grid."""
+
+    words: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
 class GridRow:
     """Row of the grid: a case, or an output of it. address: of the case's page."""
 
@@ -184,7 +215,8 @@ class GridRow:
 class CaseGrid:
     """Grid of a run's cases.
 
-    columns: models, or criteria; total_count: of all rows that pass; models, criteria, levels: what filters offer.
+    columns: models, or criteria; total_count: of all rows that pass; models, criteria, levels, fields, weak_slices:
+    what filters offer; baseline: run that changes are counted from, None without one.
     """
 
     run: Row
@@ -197,20 +229,18 @@ class CaseGrid:
     models: tuple[str, ...]
     criteria: tuple[str, ...]
     levels: tuple[str, ...]
-    has_baseline: bool
+    fields: tuple[str, ...]
+    weak_slices: tuple[WeakSlice, ...]
+    baseline: str | None
 
 
-def read_case_grid(lake: Lake, run_id: str, filters: CaseFilters) -> CaseGrid:
-    """Read one page of a run's cases. Raises `InputError` for a run that is not there or not published."""
+def read_case_grid(lake: Lake, run_id: str, filters: CaseFilters, facts: RunFacts) -> CaseGrid:
+    """Read one page of a run's cases."""
+    run, criteria = facts.run, tuple(row["criterion_id"] for row in facts.criteria)
+    models = sorted(facts.scores, key=lambda row: (row["model"], row["checkpoint"] is not None, row["checkpoint"]))
+    grid = _grid_of(filters, models)
+    offset = (filters.page - 1) * ROWS_A_PAGE
     with connect_up_to_date(lake, is_pinned=True) as connection:
-        run = read_published_run(connection, lake, run_id, option="run")
-        models = read_rows(connection, _MODELS, run_id)
-        criteria = tuple(
-            row["criterion_id"] for row in read_rows(connection, query("reporting/criteria"), run_id=run_id)
-        )
-        levels = read_rows(connection, query("reporting/levels"), run_id=run_id)
-        grid = _grid_of(filters, models)
-        offset = (filters.page - 1) * ROWS_A_PAGE
         shown_rows, total_count = read_grid_rows(connection, run, grid, filters, offset, ROWS_A_PAGE)
         if grid == "models":
             names = tuple(model_name(row) for row in models)[:MOST_MODELS]
@@ -229,9 +259,23 @@ def read_case_grid(lake: Lake, run_id: str, filters: CaseFilters) -> CaseGrid:
         count_pages(total_count, ROWS_A_PAGE),
         tuple(dict.fromkeys(row["model"] for row in models)),
         criteria,
-        tuple(row["level_id"] for row in levels if row["criterion_id"] == filters.criterion),
-        baseline_of(run) is not None,
+        tuple(row["level_id"] for row in facts.levels if row["criterion_id"] == filters.criterion),
+        facts.fields,
+        tuple(_weak_slice(run_id, row) for row in facts.spots),
+        filters.against or baseline_of(run),
     )
+
+
+def _weak_slice(run_id: str, row: Row) -> WeakSlice:
+    chosen = CaseFilters(
+        grid="criteria",
+        criterion=row["criterion_id"],
+        model=row["model"],
+        field=row["slice_key"],
+        content=row["slice_value"],
+    )
+    words = f"{slice_words(row)} on {row['criterion_id']}, {model_name(row)}: {score_words(row['mean'])}"
+    return WeakSlice(words, chosen.address(run_id))
 
 
 def _grid_of(filters: CaseFilters, models: Sequence[Row]) -> str:
@@ -266,8 +310,8 @@ def _case_row(run: Row, filters: CaseFilters, names: Sequence[str], row: Row, pl
 def _score_cell(output: Row, filters: CaseFilters) -> Cell:
     text = output["level_id"] if filters.criterion and output["level_id"] else score_words(output["value"])
     change = ""
-    if not filters.criterion and None not in (output["score"], output["baseline_score"]):
-        difference = output["score"] - output["baseline_score"]
+    if None not in (output["value"], output["before"]):
+        difference = output["value"] - output["before"]
         change = "▲" if difference > 1e-9 else "▼" if difference < -1e-9 else ""
     note = f"{model_name(output)}: {score_words(output['value'])}"
     return Cell(text, output["value"], output["is_failed"], change, note)
@@ -302,122 +346,3 @@ def _verdict_cells(verdict: Row | None) -> tuple[Cell, ...]:
     if verdict["score"] is None:
         return (Cell("–", None, note=verdict["reason"] or verdict["status"]),)
     return (Cell(verdict["level_id"] or score_words(verdict["score"]), verdict["score"]),)
-
-
-@dataclass(frozen=True, slots=True)
-class TracedVerdict:
-    """Where a verdict comes from, as `gradebook why` says it. billed: empty where no judge was asked."""
-
-    model: str
-    criterion_id: str
-    judge: str
-    billed: str
-    fields: tuple[OriginField, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CasePage:
-    """One case of a run in full.
-
-    outputs: its outputs in this run, at most 20 of `output_count`; differing: the words of two answers, or None.
-    previous, following: addresses of the neighbours in the grid that led here.
-    """
-
-    summary: RunSummary
-    case_id: str
-    outputs: tuple[Example, ...]
-    output_count: int
-    differing: tuple[tuple[str, str], ...] | None
-    origins: tuple[TracedVerdict, ...]
-    back: str
-    previous: str | None
-    following: str | None
-
-
-def read_case_page(lake: Lake, summary: RunSummary, case_id: str, filters: CaseFilters, place: int | None) -> CasePage:
-    """Read a case of a run. place: in the grid of these filters, from 0.
-
-    Raises `InputError` for a case that the run does not have.
-    """
-    run, run_id = summary.run, summary.run_id
-    with connect_up_to_date(lake, is_pinned=True) as connection:
-        rows = connection.execute(query("published/outputs_of_case"), {"run_id": run_id, "name": case_id}).fetchall()
-        if not rows:
-            raise InputError("case", f"no case {case_id[:MOST_TEXT]!r} in run {run_id}", "one of its grid")
-        output_ids = [output_id for (output_id,) in rows[:MOST_OUTPUTS]]
-        outputs = read_outputs(read_bare_source(connection, lake, summary), output_ids)
-        previous, following = _neighbours(connection, run, filters, place)
-    texts = [example.row["output"] or "" for example in outputs]
-    return CasePage(
-        summary,
-        case_id,
-        outputs,
-        len(rows),
-        differing_words(*texts[:2]) if len(texts) > 1 and texts[0] != texts[1] else None,
-        tuple(
-            _traced(origin) for origin in read_origins(lake, run_id, case_id) if origin.row["output_id"] in output_ids
-        ),
-        filters.address(run_id),
-        previous,
-        following,
-    )
-
-
-def _neighbours(
-    connection: duckdb.DuckDBPyConnection, run: Row, filters: CaseFilters, place: int | None
-) -> tuple[str | None, str | None]:
-    """Addresses of the cases before and after this one in the grid."""
-    if place is None:
-        return None, None
-    grid = _grid_of(filters, read_rows(connection, _MODELS, run["run_id"]))
-    start = max(0, place - 1)
-    rows, _ = read_grid_rows(connection, run, grid, filters, start, 3)
-    places = {start + index: row["case_id"] for index, row in enumerate(rows)}
-
-    def address(neighbour: int) -> str | None:
-        case_id = places.get(neighbour)
-        page = replace(filters, page=neighbour // ROWS_A_PAGE + 1)
-        return None if case_id is None else page.case_address(run["run_id"], case_id, neighbour)
-
-    return address(place - 1), address(place + 1)
-
-
-def _traced(origin: Origin) -> TracedVerdict:
-    row = origin.row
-    is_asked = bool(row["request_key"])
-    billed = "used again" if row["is_replayed"] else price_words(row["cost_usd"])
-    fields = tuple(_cut(field) for field in origin_fields(origin) if field.name not in SHOWN_ABOVE)
-    return TracedVerdict(
-        model_name(row),
-        row["criterion_id"],
-        row["asked_judge"] or "" if is_asked else "",
-        billed if is_asked else "",
-        fields,
-    )
-
-
-def _cut(field: OriginField) -> OriginField:
-    if len(field.text) <= MOST_FIELD:
-        return field
-    return OriginField(field.name, f"{field.text[:MOST_FIELD]}… ({len(field.text):,} characters in total)")
-
-
-_WORD = re.compile(r"\s+|\w+|[^\w\s]")
-
-
-def differing_words(first: str, second: str) -> tuple[tuple[str, str], ...]:
-    """Pieces of two texts in order, each with its kind: same, removed (only in the first), added (only in the second).
-
-    Of longer texts the first 1,500 words of each are compared.
-    """
-    a, b = (_WORD.findall(text[: 20 * MOST_COMPARED_WORDS])[:MOST_COMPARED_WORDS] for text in (first, second))
-    pieces: list[tuple[str, str]] = []
-    for kind, a_start, a_end, b_start, b_end in SequenceMatcher(None, a, b).get_opcodes():
-        if kind == "equal":
-            pieces.append(("same", "".join(a[a_start:a_end])))
-            continue
-        if a_end > a_start:
-            pieces.append(("removed", "".join(a[a_start:a_end])))
-        if b_end > b_start:
-            pieces.append(("added", "".join(b[b_start:b_end])))
-    return tuple(pieces)

@@ -123,6 +123,8 @@ def make_large_run(folder: Path, cases: int, models: int, criteria: int) -> Lake
         ):
             connection.register(f"source_{name}", schema.empty_table())
         marts = build_marts(connection)
+        for mart in marts:  # temporary tables, as the connection's end would drop them
+            connection.execute(f"create table {database.stem}.main.{mart} as from temp.{mart}")
     commit(lake, f"publish run {RUN_ID}", _publication(database, rubric, [*marts], cases * models))
     database.unlink()
     return lake

@@ -496,7 +496,7 @@ def _ends(correlation: Correlation) -> tuple[float | None, float | None]:
 
 MOST_SPOTS = 20
 MOST_P = 0.05
-_SPOTS = f"""
+SPOTS = f"""
 select * exclude (run_id) from weak_spots where run_id = ? and p_adjusted <= {MOST_P}
 order by gain desc nulls last, lift, criterion_id, model, checkpoint, slice_key, slice_value limit {MOST_SPOTS}
 """
@@ -532,7 +532,7 @@ def read_weak_spots(source: ReportSource) -> WeakSpots | None:
     (counts,) = source.rows(_COUNTS, source.run_id)
     if counts["searched_count"] is None:
         return None
-    rows = source.rows(_SPOTS, source.run_id)
+    rows = source.rows(SPOTS, source.run_id)
     headings = ("Outputs", "Mean", "Interval", "Elsewhere", "Difference", "Estimate", "Possible gain")
     ids = [output_id for row in rows for output_id in row["example_ids"] or ()]
     cases = {row["output_id"]: row["case_id"] for row in source.rows(_CASES, source.run_id, ids)}
@@ -544,7 +544,7 @@ def _spot(row: Row, cases: Mapping[str, str]) -> WeakSpot:
     return WeakSpot(
         model_name(row),
         row["criterion_id"],
-        _slice_of(row),
+        slice_words(row),
         (
             f"{row['n']:,}",
             score_words(row["mean"]),
@@ -564,8 +564,8 @@ def _weak_spot_sentence(row: Row | None, count: int, searched_count: int) -> str
     if row is None:
         return f"No slice does worse than the other outputs beyond chance. {searched} were compared."
     sentence = (
-        f"{model_name(row)} has a mean of {score_words(row['mean'])} on {row['criterion_id']} where {_slice_of(row)}, "
-        f"and {score_words(row['rest_mean'])} elsewhere"
+        f"{model_name(row)} has a mean of {score_words(row['mean'])} on {row['criterion_id']} "
+        f"where {slice_words(row)}, and {score_words(row['rest_mean'])} elsewhere"
     )
     if row["gain"] is not None:
         sentence += f"; without the estimated difference the model's mean would be {score_words(row['gain'])} higher"
@@ -576,7 +576,8 @@ def _weak_spot_sentence(row: Row | None, count: int, searched_count: int) -> str
     )
 
 
-def _slice_of(row: Row) -> str:
+def slice_words(row: Row) -> str:
+    """Slice of a row of weak_spots: "topic is 3"."""
     return f"{shortened(row['slice_key'])} is {shortened(row['slice_value'])}"
 
 

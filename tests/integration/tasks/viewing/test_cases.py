@@ -1,5 +1,6 @@
 """Cases of a run: each filter against the outputs that it lets through, and hostile texts."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from gradebook.tasks.lake.address import find_lake
-from gradebook.tasks.viewing.cases import differing_words
+from gradebook.tasks.viewing.case import differing_words
 from tests.support.hostile_run import write_hostile_run
 from tests.support.reported_runs import publish_run
 from tests.support.viewed import start_tags, viewer
@@ -17,9 +18,10 @@ CRITERIA = ({"id": "polite"}, {"id": "safe", "gate": True})
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    """Run `a`: of 12 cases, good says yes in all, bad in c0 to c3."""
+    """Run `a`: of 12 cases, good says yes in all, bad in c0 to c3. Run `b`: bad says yes in c0 to c5."""
     folder = tmp_path_factory.mktemp("cases")
     publish_run(folder, {"good": 12, "bad": 4}, CRITERIA)
+    publish_run(folder, {"good": 12, "bad": 6}, CRITERIA, run_id="b")
     with viewer(find_lake(f"sqlite:{folder}/lake/catalog.sqlite")) as client:
         yield client
 
@@ -54,8 +56,32 @@ def test_a_case_leads_to_its_neighbours_in_the_grid_that_led_to_it(client: TestC
 
 def test_a_case_says_where_each_verdict_comes_from(client: TestClient):
     page = client.get("/runs/a/cases/c5").text
-    assert page.count('<details class="why">') == 4  # two models, two criteria
-    assert "rubric</dt>" in page
+    addresses = re.findall(r'<details class="why">.*?hx-get="([^"]+)"', page)
+    assert len(addresses) == 4  # two models, two criteria
+    for address in addresses:
+        assert "rubric</dt>" in client.get(address.replace("&amp;", "&")).text
+    assert client.get("/runs/a/why?output=none&criterion=polite").status_code == 404
+
+
+def test_any_two_answers_to_a_case_are_compared_also_those_of_two_runs(client: TestClient):
+    keys = re.findall(r'<option value="([ab]/[^"]+)"', client.get("/runs/b/cases/c5").text.partition("Answer B")[0])
+    assert [key[0] for key in keys] == ["b", "b", "a", "a"]  # this run first
+    page = client.get("/runs/b/cases/c5", params={"a": keys[1], "b": keys[2]}).text
+    sides = page.partition('class="sides"')[2]
+    assert re.findall(r"<h3>([AB]): <bdi>([^<]+)</bdi>", sides) == [("A", "good"), ("B", "bad in a")]
+    differing = page.partition('id="differing"')[2]
+    assert (
+        re.findall(r"<td>(\w+)</td><td>(\w+)</td>", differing) == [("pass", "fail")] * 2
+    )  # good is polite in run b, bad was not in run a
+    assert "Their verdicts are the same." in client.get("/runs/b/cases/c5", params={"a": keys[1], "b": keys[3]}).text
+
+
+def test_cases_that_changed_are_those_with_another_level_in_the_run_named(client: TestClient):
+    # bad says yes in c0 to c3 in run a, in c0 to c5 in run b: c4 and c5 changed.
+    for criterion in ("", "polite"):
+        page = client.get(f"/runs/b/cases?against=a&changed=1&criterion={criterion}").text
+        assert "<output>2 cases</output>" in page
+        assert page.count("▲") == 3  # two cells, and the legend
 
 
 def test_words_that_differ_join_to_both_answers():
