@@ -14,6 +14,7 @@ claims            render_extraction, render_verification: which claims a text ma
 step_marks        render_steps, read_steps: steps of an agent labelled one by one
 preference        render_preference: which of two answers is better
 feedback          render_output_feedback, render_group_feedback, read_feedback
+objects           render_object_messages, object_schema, read_object: one JSON object that a model writes
 model_families    family_of: the family of a model, by its name
 `texts/` has the prompt files; their content is part of a judgment's identity. Everything else is internal.
 """

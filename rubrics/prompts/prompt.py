@@ -432,7 +432,7 @@ def request_key(judge_digest: str, criterion_digest: str, case_digest: str, repl
 
 MOST_REPLY_SHOWN = 4_000  # characters
 MOST_QUOTES_NAMED, MOST_QUOTE_SHOWN = 3, 300
-_NO_TEXT = "(no text)"  # some endpoints refuse a turn without text
+NO_TEXT = "(no text)"  # some endpoints refuse a turn without text
 
 
 def repair_messages(
@@ -456,5 +456,5 @@ def repair_messages(
     # Text with the judge's words is filled in last: nothing in it is a slot.
     template = sections["repair"].replace("three keys", "four keys") if style.flaws_first else sections["repair"]
     request = template.replace("{fault}", fault).replace("{quotes}", quotes)
-    reply = inert_text((reply_text or "")[:MOST_REPLY_SHOWN]).strip() or _NO_TEXT
+    reply = inert_text((reply_text or "")[:MOST_REPLY_SHOWN]).strip() or NO_TEXT
     return [*messages, {"role": "assistant", "content": reply}, {"role": "user", "content": request}]

@@ -25,6 +25,7 @@ from gradebook.rubrics.model.steps import read_stored_steps
 from gradebook.rubrics.prompts.decisions import question_digest, read_answers, typed_question
 from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID
 from gradebook.rubrics.prompts.media import has_media
+from gradebook.rubrics.prompts.objects import OBJECT_CRITERION_ID
 from gradebook.rubrics.prompts.preference import preference_key
 from gradebook.rubrics.prompts.prompt import (
     Case,
@@ -192,7 +193,7 @@ def _differences(judgment: Row, expected: dict[str, str | None]) -> Differences:
 
 MOST_FINDINGS_STORED = 1_000
 # Reasons for judgments that were not, or only partly, checked.
-FEEDBACK = "feedback texts"
+TEXTS = {FEEDBACK_CRITERION_ID: "feedback texts", OBJECT_CRITERION_ID: "proposals of a model"}
 JUDGE_UNKNOWN = "judgments of runs that did not record their judge"
 UNPUBLISHED = "judgments of runs that were never published"
 IN_PARTS = "claims, steps, preferences and vectors, which are asked for in parts"
@@ -294,8 +295,8 @@ class Verifier:
     def verify(self, row: Row) -> None:
         """Compare one judgment with all known sources."""
         self.verification.judgment_count += 1
-        if row["criterion_id"] == FEEDBACK_CRITERION_ID:
-            return self.verification.skip(FEEDBACK)
+        if row["criterion_id"] in TEXTS:
+            return self.verification.skip(TEXTS[row["criterion_id"]])
         run = self.runs.get(row["run_id"])
         if run is None or not run.judges:
             return self.verification.skip(JUDGE_UNKNOWN)

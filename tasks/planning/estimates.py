@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from gradebook.rubrics.model.verdicts import JUDGMENT_SCHEMA
 from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID
+from gradebook.rubrics.prompts.objects import OBJECT_CRITERION_ID
 from gradebook.tasks.judging.opinions.parts import PartList, Scale, is_unsure
 from gradebook.tasks.judging.prices import BYTES_PER_TOKEN, Price, Usage, cost_usd, find_price, prompt_bytes
 from gradebook.tasks.judging.replies.list_questions import ListAnswer, ListQuestion
@@ -108,7 +109,8 @@ def read_history(ledger: duckdb.DuckDBPyConnection, judge: JudgeSettings) -> His
     effort = "/".join(str(setting) for setting in (judge.reasoning_effort, judge.thinking) if setting is not None)
     make_table(ledger, "planning/recent_questions", judge=judge.judge, effort=effort, most_count=MOST_REPLIES_READ)
     ledger.unregister("no_judgments")
-    rows = ledger.execute(query("planning/completion_tokens"), {"feedback": FEEDBACK_CRITERION_ID}).fetchall()
+    texts = {"feedback": FEEDBACK_CRITERION_ID, "proposal": OBJECT_CRITERION_ID}
+    rows = ledger.execute(query("planning/completion_tokens"), texts).fetchall()
     completions = {criterion_id: Completions(*row) for criterion_id, *row in rows}
     prompts = ledger.execute(query("planning/prompt_tokens")).fetchone()
     first_rate, later_rate, tier = ledger.execute(query("planning/cache_rates")).fetchone() or (0.0, 0.0, None)

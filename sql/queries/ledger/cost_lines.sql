@@ -7,8 +7,9 @@ billed as (
     select
         case
             when judgments.criterion_id = '(feedback)' then 'feedback'
-            -- The sentinel's replies belong to no run.
+            -- The sentinel's replies belong to no run, nor do those of drafts and of better guidance.
             when starts_with(judgments.run_id, 'anchors-') and runs.run_id is null then 'anchors'
+            when starts_with(judgments.run_id, 'learning-') and runs.run_id is null then 'learning'
             else 'score'
         end as stage,
         if(own.criterion_id is null, judgments.criterion_id, '(own)') as criterion,

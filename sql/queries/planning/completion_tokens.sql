@@ -1,6 +1,6 @@
--- completion_tokens: one row per criterion_id of recent_questions, and one with a null id for all but $feedback: count,
--- mean, standard deviation and the 10% and 90% quantiles of a question's completion tokens; is_like: at the judge's
--- own effort. Questions at another effort count only where there is none at this one.
+-- completion_tokens: one row per criterion_id of recent_questions, and one with a null id for all but $feedback and
+-- $proposal: count, mean, standard deviation and the 10% and 90% quantiles of a question's completion tokens; is_like:
+-- at the judge's own effort. Questions at another effort count only where there is none at this one.
 with questions as (
     from recent_questions where is_like or not exists (from recent_questions where is_like)
 ),
@@ -26,7 +26,7 @@ final as (
         quantile_cont(completion_tokens, 0.9) as high,
         bool_or(is_like) as is_like,
     from questions
-    where criterion_id <> $feedback
+    where criterion_id not in ($feedback, $proposal)
     having count(*) > 0
 )
 
