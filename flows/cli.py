@@ -76,6 +76,7 @@ COMMANDS: tuple[Entry, ...] = (
         "rubric:new",
         "Write a commented rubric file from a few questions, or as a copy of a shipped rubric, and lint it.",
     ),
+    Entry("rubric draft", "draft:draft", "Draft a rubric file from outputs that failed and outputs that did not."),
     Entry("rubric lint", "rubric:lint", "Find problems of rubrics before judging costs money, and suggest fixes."),
     Entry("rubric list", "rubric:list_rubrics", "List the shipped rubrics and all rubric versions in the lake."),
     Entry("rubric register", "rubric:register", "Store a rubric version in the lake without a run, or set its state."),

@@ -220,7 +220,7 @@ def id_from(text: str, taken: Sequence[str] = ()) -> str:
     return _free_id(_content_words(text)[:MOST_WORDS], taken)
 
 
-def _question_id(question: str, taken: Sequence[str]) -> str:
+def question_id(question: str, taken: Sequence[str]) -> str:
     """As `id_from`, without the last content word: a name is shorter than its question."""
     words = _content_words(question)
     return _free_id(words[: min(MOST_WORDS, max(1, len(words) - 1))], taken)
@@ -268,7 +268,7 @@ def drafted_text(rubric_id: str, answers: Answers) -> str:
     ]
     names: list[str] = []
     for question in answers.questions:
-        names.append(_question_id(question, names))
+        names.append(question_id(question, names))
         lines += _criterion(names[-1], question)
     return "\n".join(lines) + "\n"
 

@@ -188,9 +188,9 @@ class Asking:
         key = object_key(self.settings.judge_digest, messages, object_schema(name, shape), replicate)
         return ObjectQuestion(name, shape, messages, key, replicate, max_tokens)
 
-    def ask_object(self, question: ObjectQuestion[Shape]) -> ObjectAnswer[Shape]:
+    def ask_object(self, question: ObjectQuestion[Shape], stage: str = "ask") -> ObjectAnswer[Shape]:
         """Answer to one question for an object. Raises as `ask`."""
-        return self.ask([question])[0]
+        return self.ask([question], stage)[0]
 
     def ask(self, questions: Sequence[Askable[Answered]], stage: str = "ask") -> list[Answered]:
         """Answers in the order of the questions, which may be of any kind: from the ledger, else asked.

@@ -100,7 +100,7 @@ def read_ratings(path: Path, rubric: Rubric, own_scores: OwnScores = dict) -> pa
     rows: list[dict[str, Any]] = []
     scales = _Scales(rubric, own_scores)
     try:
-        for raw in _read_rows(path):
+        for raw in read_rating_rows(path):
             _take_row(raw, scales, rows, faults)
     except OutputsError as error:  # about the file as a whole
         raise RatingsError(error.faults) from error
@@ -121,7 +121,8 @@ def _take_row(raw: RawRow, scales: "_Scales", rows: list[dict[str, Any]], faults
         faults.add([Fault(raw.source, raw.line, str(error))])
 
 
-def _read_rows(path: Path) -> Iterator[RawRow]:
+def read_rating_rows(path: Path) -> Iterator[RawRow]:
+    """Rows of a ratings file, not validated yet. Raises `RatingsError` for a file that can't be one."""
     encoding = encoding_of(path)
     if encoding is None or encoding.format == "parquet":
         message = f"found the suffix {path.suffix or 'none'}, expected a file of ratings: .jsonl or .csv"

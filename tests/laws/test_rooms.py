@@ -27,7 +27,19 @@ PACKAGES = {
         *("ratings", "rubric_store", "datasets", "lake", "workspace", "system"),
     ),
     "rubrics": (
-        *("lint", "importers", "files", "checks", "schemas", "prompts", "text", "statistics", "check_kit", "model"),
+        *(
+            "learning",
+            "lint",
+            "importers",
+            "files",
+            "checks",
+            "schemas",
+            "prompts",
+            "text",
+            "statistics",
+            "check_kit",
+            "model",
+        ),
     ),
 }
 FLOORS = [f"{room}/{package}" for room in ROOMS for package in PACKAGES[room]]

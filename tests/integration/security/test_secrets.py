@@ -105,6 +105,7 @@ LATER = (
     *(
         "rubric lint rubric.yaml",
         "rubric new new.yaml --from general_answer",
+        "rubric draft outputs.jsonl --judge gpt-4o-mini",
         "rubric list",
         "rubric show rubric.yaml",
         "rubric schema",
@@ -153,14 +154,8 @@ ALONE = ("suite nightly suites.yaml --prefect", "demo", "lake mcp")
 OTHERWISE = {"evaluate", "people rate", "view", "train serve", "suite notify"}
 # Commands that refuse a run of so few outputs, without traces, repeated replies or another run.
 TOO_SMALL = (
-    *(
-        "'judge', 'noise'",
-        "'judge', 'compare'",
-        "'judge', 'calibrate'",
-        "'judge', 'recalibrate'",
-        "'suite', 'cases', 'items'",
-    ),
-    *("'rubric', 'link'", "'lake', 'otlp'", "'people', 'export'"),
+    *("'noise'", "'judges', 'compare'", "'judges', 'calibrate'", "'judges', 'recalibrate'", "'cases', 'items'"),
+    *("'link'", "'export', 'otlp'", "'export', 'ratings'", "'rubric', 'draft'"),
 )
 MANY = """
 import json, sys
