@@ -35,7 +35,7 @@ from gradebook.rubrics.statistics.means import (
     measure_scores,
     score_interval_of,
 )
-from gradebook.rubrics.statistics.power import MOST_SIMULATED, minimal_effect, simulate_power
+from gradebook.rubrics.statistics.power import ALPHA, MOST_SIMULATED, POWER, Decided, simulate_power
 from gradebook.rubrics.statistics.resampling import bootstrap_means, percentile_interval
 from gradebook.rubrics.statistics.rules import RELEASE_MARGIN
 from gradebook.rubrics.statistics.significance import count_shares, effect_of, is_significant, mcnemar, wilcoxon
@@ -62,7 +62,7 @@ class PairFigures:
     `measure_difference`; boot_low, boot_high: the percentile bootstrap's. p_wilcoxon: of signed ranks. p_adjusted: p
     after Benjamini and Hochberg, over the rows next to it; p_holm: after Holm. p_family: adjusted for all rows of the
     comparison, see `adjust_families`. effect_size: mean_diff over sd_diff, after Hedges. detectable_diff: detectable
-    with this n at a power of 0.8, of the overall score by the interval that decides, else by t. release_power: of the
+    with this n at a power of 0.8 by the interval that decides, simulated of the overall score. release_power: of the
     overall score, the probability that an equal model meets the default release rule with such cases. dominance: the
     side whose distribution is nowhere worse. skewness: of the cases' differences. Rows of earlier versions lack
     p_family, p_holm, risen_case_count, fallen_case_count, skewness and release_power.
@@ -221,7 +221,8 @@ def measure_pairs(
     mean = _measure(differences, codes, strata)
     moved = _count_moved(differences, codes, strata)
     tested = measure_difference(mean, moved, bounds, chosen_from=chosen_from)
-    detectable = nan if mean.is_constant else minimal_effect(mean.standard_error, mean.df)
+    decided = Decided(mean.standard_error, mean.df, mean.unit_count, bounds)
+    detectable = nan if mean.is_constant else decided.detectable(alpha=ALPHA / chosen_from)
     boot = _bootstrap(differences, codes, strata, resample_count, 1.0 - (1.0 - LEVEL) / chosen_from)
     shares = count_shares(differences, codes, strata)
     ranks = nan if _is_drawn(strata) else wilcoxon(differences, codes)
@@ -266,7 +267,7 @@ def with_power(
     **tests: float,
 ) -> PairFigures:
     """Figures with the power of the interval that decides, by `simulate_power`; as they are beyond `MOST_SIMULATED`
-    cases, where it is that of t.
+    cases, whose mean is normal.
 
     differences, clusters: (pair,). strata: as in `measure_pairs`, not drawn. tests: test_count and chosen_from.
     """
@@ -504,12 +505,17 @@ class UnpairedDifference:
 
     def figures(self) -> dict[str, float | None]:
         low, high = self.ends((1.0 - LEVEL) / 2.0)
-        return {
-            "diff_low": low,
-            "diff_high": high,
-            "p": self.p(),
-            "detectable_diff": minimal_effect(self.error, self.df) if self.error > SPREAD_TOLERANCE else None,
-        }
+        detectable = self.detectable(max(self.value - low, high - self.value))
+        return {"diff_low": low, "diff_high": high, "p": self.p(), "detectable_diff": _known(detectable)}
+
+    def detectable(self, margin: float) -> float:
+        """Difference that is beyond chance with a power of 0.8, if the interval ends so far from the mean; NaN above
+        the range of a difference.
+        """
+        from scipy.special import ndtri
+
+        effect = margin + float(ndtri(POWER)) * self.error
+        return effect if self.error > SPREAD_TOLERANCE and effect <= self.bounds.high else nan
 
     def ends(self, tail: float) -> tuple[float, float]:
         """Both ends, each beyond the true difference with the probability tail."""

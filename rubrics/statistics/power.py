@@ -15,6 +15,7 @@ ALPHA = 0.05
 MOST_N = 10**9
 MOST_EXACT_DF = 1_000_000
 SHARES_SUMMED = 10_000  # of the distribution of the standard error
+_FEWER_SHARES = 1_000  # of the same, where the power is computed many times
 DRAW_COUNT = 400  # simulated comparisons
 MOST_DRAWN = 4_000  # cases of a simulated comparison; with more, the interval is that of t
 MOST_SIMULATED = 1_000  # cases of a comparison whose own power is simulated
@@ -108,34 +109,42 @@ class Margin:
         return _least_n(lambda n: self.power_of(effect, sd, n, alpha=alpha, is_paired=is_paired), power)
 
 
-def shown_margin(differences: Floats, n: int, rng: np.random.Generator, *, power: float = POWER) -> float:
+def shown_margin(
+    differences: Floats, n: int, rng: np.random.Generator, *, power: float = POWER, chosen_from: float = 1
+) -> float:
     """Smallest M for which the gate not_worse_by(M) passes an equal model with this power, with n cases.
 
     differences: of past cases, (case,); their signs are drawn anew, as those of an equal model. The interval is the one
     that decides in comparisons; above `MOST_DRAWN` cases it narrows with their root. NaN without two cases.
+    chosen_from: as in `measure_difference`.
     """
+    how = {"power": power, "chosen_from": chosen_from}
     if n < 2 or differences.size < 2:
         return nan
     if n > MOST_DRAWN:
-        return shown_margin(differences, MOST_DRAWN, rng, power=power) * sqrt(MOST_DRAWN / n)
+        return shown_margin(differences, MOST_DRAWN, rng, **how) * sqrt(MOST_DRAWN / n)
     drawn = rng.choice(np.abs(differences), (DRAW_COUNT, n)) * rng.choice((-1.0, 1.0), (DRAW_COUNT, n))
-    lows = lower_ends(measure_means(drawn), count_moved(drawn))
+    lows = lower_ends(measure_means(drawn), count_moved(drawn), level=1.0 - ALPHA / chosen_from)
     return -float(np.quantile(lows, 1.0 - power))
 
 
-def cases_to_show(differences: Floats, margin: float, rng: np.random.Generator, *, power: float = POWER) -> int | None:
+def cases_to_show(
+    differences: Floats, margin: float, rng: np.random.Generator, *, power: float = POWER, chosen_from: float = 1
+) -> int | None:
     """Number of cases with which the gate not_worse_by(margin) passes an equal model with this power, within 3%.
 
-    By `shown_margin`, and by t above `MOST_DRAWN` cases. None without two past cases.
+    By `shown_margin`, and by t above `MOST_DRAWN` cases. None without two past cases. Others: as in `shown_margin`.
     """
+    how = {"power": power, "chosen_from": chosen_from}
     if differences.size < 2:
         return None
     low, high = 2, MOST_DRAWN
-    if shown_margin(differences, high, rng, power=power) > margin:
-        return Margin(margin).needed_n(0.0, float(np.sqrt(np.square(differences).mean())), power=power)
+    if shown_margin(differences, high, rng, **how) > margin:
+        sd = float(np.sqrt(np.square(differences).mean()))
+        return Margin(margin).needed_n(0.0, sd, power=power, alpha=ALPHA / chosen_from)
     while high > low * _CLOSE_N and high - low > 1:
         middle = round(sqrt(low * high))
-        low, high = (low, middle) if shown_margin(differences, middle, rng, power=power) <= margin else (middle, high)
+        low, high = (low, middle) if shown_margin(differences, middle, rng, **how) <= margin else (middle, high)
     return high
 
 
@@ -202,20 +211,50 @@ def sd_of_case(sd: float, samples: int, icc: float) -> float:
     return sd * sqrt((1.0 + (samples - 1) * icc) / samples)
 
 
-def deciding_power(effect: float, sd: float, n: int, *, alpha: float = ALPHA, margin: float = 0.0) -> float:
-    """Probability (0..1) that the interval of a mean difference of n pairs begins above -margin; 0 < `sd`, 2 <= `n`.
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Power of the interval that decides on a mean difference whose sampling error is normal.
 
-    Of normal differences in -1..1: the interval is t's, and allows for the share of cases at -1 that n pairs can't show
+    error, df: of the mean. unit_count: cases, 2 or more. bounds: range of a difference; None if it is unbounded. The
+    interval is t's, and allows for the share of cases at the lowest difference that so many can't show
     (`measure_difference`). Averaged over the standard error, whose square has the chi-squared distribution.
     """
-    from scipy.special import chdtri, ndtr, stdtrit
 
-    error, df = sd / sqrt(n), n - 1.0
-    share = float(unseen_share(n, alpha / 2.0))
-    least = (share - margin) / (1.0 - share)  # of the mean, so that mean - share x (mean + 1) is above -margin
-    ranks = (np.arange(SHARES_SUMMED) + 0.5) / SHARES_SUMMED
-    of_t = float(stdtrit(df, 1.0 - alpha / 2.0)) * error * np.sqrt(chdtri(df, ranks) / df) - margin
-    return float(ndtr((effect - np.maximum(of_t, least)) / error).mean())
+    error: float
+    df: float
+    unit_count: int
+    bounds: Interval | None = DIFFERENCES
+
+    def power_of(self, effect: float, *, alpha: float = ALPHA, margin: float = 0.0) -> float:
+        """Probability (0..1) that the interval begins above -margin. effect: the true difference."""
+        return self._power_at(alpha, margin)(effect)
+
+    def detectable(self, *, power: float = POWER, alpha: float = ALPHA) -> float:
+        """Smallest true difference that is beyond chance with this power; NaN if none in the bounds is."""
+        if not self.error > 0 or not self.df >= 1 or self.unit_count < 2:
+            return nan
+        most = inf if self.bounds is None else self.bounds.high
+        power_at = self._power_at(alpha, 0.0)
+        detectable = _solve(lambda effect: power_at(effect) if effect < 2 * most else 1.0, power)
+        return detectable if detectable <= most else nan
+
+    def _power_at(self, alpha: float, margin: float) -> Callable[[float], float]:
+        from scipy.special import chdtri, ndtr, stdtrit
+
+        share = 0.0 if self.bounds is None else float(unseen_share(self.unit_count, alpha / 2.0))
+        lowest = 0.0 if self.bounds is None else self.bounds.low
+        least = (-share * lowest - margin) / (
+            1.0 - share
+        )  # of the mean, so that mean - share x (mean - lowest) is above
+        ranks = (np.arange(_FEWER_SHARES) + 0.5) / _FEWER_SHARES
+        errors = self.error * np.sqrt(chdtri(self.df, ranks) / self.df)
+        ends = np.maximum(float(stdtrit(self.df, 1.0 - alpha / 2.0)) * errors - margin, least)
+        return lambda effect: float(ndtr((effect - ends) / self.error).mean())
+
+
+def deciding_power(effect: float, sd: float, n: int, *, alpha: float = ALPHA, margin: float = 0.0) -> float:
+    """`Decided.power_of` n pairs of normal differences in -1..1; 0 < `sd`, 2 <= `n`."""
+    return Decided(sd / sqrt(n), n - 1.0, n).power_of(effect, alpha=alpha, margin=margin)
 
 
 def deciding_n(
@@ -229,10 +268,7 @@ def deciding_n(
 
 def deciding_effect(sd: float, n: int, *, power: float = POWER, alpha: float = ALPHA) -> float:
     """Smallest true difference that n pairs detect with this `deciding_power`; NaN above 1."""
-    detectable = _solve(
-        lambda effect: deciding_power(min(effect, 1.0), sd, n, alpha=alpha) if effect < 2 else 1.0, power
-    )
-    return detectable if detectable <= 1.0 else nan
+    return Decided(sd / sqrt(n), n - 1.0, n).detectable(power=power, alpha=alpha)
 
 
 def _least_n(power_at: Callable[[int], float], wanted: float) -> int | None:

@@ -33,7 +33,13 @@ from gradebook.tasks.agreement.published_run import unweighted_words
 from gradebook.tasks.comparing.attribution import scaled_weights, weigh_pairs
 from gradebook.tasks.comparing.case_pairs import ScorePairs, bound_overall, pair_sides
 from gradebook.tasks.comparing.decision_study import DecisionStudy, study_decisions
-from gradebook.tasks.comparing.figures import ComparedRow, RowMaker, adjust_for_comparison, pair_categories
+from gradebook.tasks.comparing.figures import (
+    ComparedRow,
+    RowMaker,
+    adjust_for_comparison,
+    overall_test_count,
+    pair_categories,
+)
 from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.comparing.sides import RunPair, Side, read_side
 from gradebook.tasks.lake.address import Lake
@@ -334,7 +340,7 @@ def measure_noise(
     ]
     series_noise = [] if series is None else _fire_in_series(parsed, models, series, draw_count, seed)
     names = [model.name for model in models]
-    compared = adjust_for_comparison([model.rows for model in models])
+    compared = adjust_for_comparison([model.rows(len(models)) for model in models])
     return JudgeNoise(
         side.run,
         noise,
@@ -402,7 +408,6 @@ class _ModelReplicates:
         self._ids = [criterion.id for criterion in rubric.criteria]
         self._ids += [name for name in self._sides[0].by_criterion if name not in self._ids]
         self._bounds = weigh_pairs(self._sides[0], rubric).bounds  # weights do not depend on the replicate
-        self.rows = tuple(self._rows())
         self.lines = tuple(self._lines())
 
     @property
@@ -414,12 +419,15 @@ class _ModelReplicates:
         passes = ReplicateScores(OVERALL, "", passed, np.arange(places.size), sides[0].overall.cases)
         return DrawnOutputs(places.size, len(sides) + 1, self.lines, passes)
 
-    def _rows(self) -> Iterator[ComparedRow]:
-        maker = RowMaker(self.name, self.name, 0)
+    def rows(self, model_count: int) -> tuple[ComparedRow, ...]:
+        """Rows of the first two replicates, as those of a comparison of two runs with so many models."""
+        maker = RowMaker(self.name, self.name, 0, test_count=overall_test_count(model_count, len(self._ids)))
         sides = bound_overall(self._sides[0], self._rubric, scaled_weights(self._rubric))
-        yield maker.overall(sides, self._bounds)
-        yield from maker.categories(sides, self._rubric, self._rubric, self._ids)
-        yield from maker.criteria(sides, self._ids, self._rubric)
+        return (
+            maker.overall(sides, self._bounds),
+            *maker.categories(sides, self._rubric, self._rubric, self._ids),
+            *maker.criteria(sides, self._ids, self._rubric),
+        )
 
     def _lines(self) -> Iterator[ReplicateScores]:
         yield self._line(OVERALL, "", [side.overall for side in self._sides], self._bounds)

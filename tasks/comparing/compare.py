@@ -39,6 +39,7 @@ from gradebook.tasks.comparing.figures import (
     adjust_for_comparison,
     adjust_rows,
     difference_bounds,
+    overall_test_count,
 )
 from gradebook.tasks.comparing.gate import GateFinding, GateRule, PairRows, evaluate_gate
 from gradebook.tasks.comparing.second_opinion import SecondOpinion, give_second_opinion
@@ -427,7 +428,8 @@ class _Comparer:
         sides = pair_sides(self._connection, self._wanted, groups, self._new.weights)
         sides = bound_overall(sides, self._new, scaled_weights(self._new))
         names = model_name(groups[0]), model_name(groups[1])
-        maker = RowMaker(*names, self._options.resample_count, self._factor, self._test_count(pair_count))
+        test_count = overall_test_count(pair_count, len(self.same_ids) + len(self._own_ids))
+        maker = RowMaker(*names, self._options.resample_count, self._factor, test_count)
         self.left_out += _uncompared_outputs(
             pair_name(*names), sides, is_one_version=self.is_one_version, is_stopped=self._is_stopped
         )
@@ -454,10 +456,6 @@ class _Comparer:
             explanation,
             give_second_opinion(sides, self.same_ids) if self._options.has_second_opinion else None,
         )
-
-    def _test_count(self, pair_count: int) -> int:
-        """Number by which p of an overall difference is multiplied at most, see `adjust_families`."""
-        return pair_count * (2 if len(self.same_ids) + len(self._own_ids) > 1 else 1)
 
     def ratings_and_wins(
         self, pairs: Sequence[Groups]

@@ -12,10 +12,12 @@ import numpy as np
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.statistics.arrays import Floats
-from gradebook.rubrics.statistics.power import POWER, cases_to_show, shown_margin
+from gradebook.rubrics.statistics.power import ALPHA, POWER, cases_to_show, shown_margin
 from gradebook.rubrics.statistics.rules import AUTO, CHANCE_RULE, NOT_WORSE, RELEASE_MARGIN
 from gradebook.rubrics.text.wording import counted
+from gradebook.tasks.comparing.baseline import MeetsGates
 from gradebook.tasks.comparing.gate import gate_rule
+from gradebook.tasks.comparing.run_comparison import planned_factor, series_factor
 from gradebook.tasks.datasets.sample import read_units
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
@@ -62,42 +64,54 @@ class ShownMargin:
 
 
 def expect_margin(
-    lake: Lake, name: str, n: int | None = None, margin: float = RELEASE_MARGIN, power: float = POWER, seed: int = 0
+    lake: Lake,
+    name: str,
+    n: int | None = None,
+    margin: float = RELEASE_MARGIN,
+    power: float = POWER,
+    seed: int = 0,
+    factor: float | None = None,
 ) -> ShownMargin:
     """Margin that a gate can show for a suite, or for a rubric if no suite has that name.
 
-    n: number of cases; None: as in the last run. Raises `InputError` for an unknown name, and without two scored cases.
+    n: number of cases; None: as in the last run. factor: of the comparison, by its place in a series and the choice of
+    its baseline; None: as in the last one. Raises `InputError` for an unknown name, and without two scored cases.
     """
     rngs = np.random.default_rng(seed).spawn(3)
     with connect_up_to_date(lake) as connection:
-        differences, source, count = _past_differences(connection, suite_scope(connection, name, "--for"), rngs[0])
-    if differences.size < 2:
+        past = _past_differences(connection, suite_scope(connection, name, "--for"), rngs[0])
+    if past.differences.size < 2:
         raise InputError("--for", f"{name}, without two scored cases", "a suite or rubric with a published run")
-    margin_shown = shown_margin(differences, n or count, rngs[1], power=power)
-    needed_n = cases_to_show(differences, margin, rngs[2], power=power)
-    return ShownMargin(name, n or count, margin_shown, margin, needed_n, power, source)
+    factor, count = factor or past.factor, n or past.case_count
+    margin_shown = shown_margin(past.differences, count, rngs[1], power=power, chosen_from=factor)
+    needed_n = cases_to_show(past.differences, margin, rngs[2], power=power, chosen_from=factor)
+    of_level = (
+        "" if factor == 1 else f"; at level {ALPHA / factor:.2g}, which the series or the choice of the best leaves"
+    )
+    return ShownMargin(name, count, margin_shown, margin, needed_n, power, past.source + of_level)
 
 
-def forecast_margin(run: Run, shards: Sequence[str]) -> str | None:
+def forecast_margin(run: Run, shards: Sequence[str], meets_gates: MeetsGates) -> str | None:
     """Sentence on what a planned run's gate can show with its cases; None without a margin, or without earlier runs."""
     gate = gate_rule(run.request.fail_if, run.require)
     if run.request.require == AUTO:
         return str(json.loads(run.folder.rule_file.read_text(encoding="utf-8"))["sentence"])
     if gate is None or gate.margin is None:
         return None
-    expected = _expect_for_run(run, _count_cases(shards), gate.margin)
+    expected = _expect_for_run(run, shards, gate.margin, meets_gates)
     return None if expected is None else expected.sentence
 
 
-def choose_rule(run: Run, shards: Sequence[str]) -> None:
+def choose_rule(run: Run, shards: Sequence[str], meets_gates: MeetsGates) -> None:
     """Choose the rule of `--require auto` by the number of cases and the past spread, and store it in the run's folder.
 
-    A resumed run keeps its rule, whatever was published since.
+    meets_gates: of earlier runs, one of which may be the baseline. A resumed run keeps its rule, whatever was published
+    since.
     """
     if run.request.require != AUTO or run.folder.rule_file.exists():
         return
     count = _count_cases(shards)
-    expected = _expect_for_run(run, count, RELEASE_MARGIN)
+    expected = _expect_for_run(run, shards, RELEASE_MARGIN, meets_gates)
     rule = fitting_rule(count, expected)
     why = (
         f"no earlier run of {run.rubric.id} tells which margin they can show."
@@ -122,11 +136,12 @@ def _count_cases(shards: Sequence[str]) -> int:
     return len({*read_units(shards).values()})
 
 
-def _expect_for_run(run: Run, case_count: int, margin: float) -> ShownMargin | None:
-    """Margin that so many cases of a run's suite, or else rubric, can show; None without earlier runs."""
+def _expect_for_run(run: Run, shards: Sequence[str], margin: float, meets_gates: MeetsGates) -> ShownMargin | None:
+    """Margin that the cases of a run can show, by its suite, or else its rubric; None without earlier runs."""
     for name in filter(None, (run.request.suite, run.rubric.id)):
         with suppress(InputError, NoLakeThere):
-            return expect_margin(run.lake, name, case_count, margin)
+            factor = planned_factor(run, shards, meets_gates)
+            return expect_margin(run.lake, name, _count_cases(shards), margin, factor=factor)
     return None
 
 
@@ -142,10 +157,22 @@ def suite_scope(connection: duckdb.DuckDBPyConnection, name: str, option: str) -
     raise InputError(option, repr(name), "a suite or a rubric with a published run in the lake")
 
 
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """Past differences of cases, (case,), where they are from, and the number of cases of a model in the last run.
+
+    factor: for p of the comparison that they are from.
+    """
+
+    differences: Floats
+    source: str
+    case_count: int
+    factor: float = 1
+
+
 def _past_differences(
     connection: duckdb.DuckDBPyConnection, scope: dict[str, str | None], rng: np.random.Generator
-) -> tuple[Floats, str, int]:
-    """Past differences of cases, where they are from, and the number of cases of a model in the last run."""
+) -> _Past:
     rows = read_rows(connection, query("comparing/last_scores"), **scope)
     models = [row["model"] for row in rows]
     count = max(map(models.count, set(models)), default=0)
@@ -153,10 +180,11 @@ def _past_differences(
     if compared:
         differences = np.array([row["difference"] for row in compared], np.float64)
         first = compared[0]
-        return differences, f"by the differences between {first['baseline_run_id']} and {first['run_id']}", count
+        source = f"by the differences between {first['baseline_run_id']} and {first['run_id']}"
+        return _Past(differences, source, count, series_factor(connection, first["run_id"]))
     scores = np.array([row["score"] for row in rows], np.float64)
     source = "by the spread of scores in one run, as if every case were drawn anew: a second run shows more"
-    return rng.permutation(scores) - scores, source, count
+    return _Past(rng.permutation(scores) - scores, source, count)
 
 
 def _rounded(count: int) -> int:

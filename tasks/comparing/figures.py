@@ -270,6 +270,11 @@ class RowMaker:
         )
 
 
+def overall_test_count(pair_count: int, criterion_count: int) -> int:
+    """Number by which p of an overall difference is multiplied at most, see `adjust_families`."""
+    return pair_count * (2 if criterion_count > 1 else 1)
+
+
 def adjust_for_comparison(pairs: Sequence[Sequence[ComparedRow]]) -> list[tuple[ComparedRow, ...]]:
     """Rows with p adjusted for all tests of the comparison. pairs: rows of each pair of models.
 

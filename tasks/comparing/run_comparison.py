@@ -53,12 +53,12 @@ from gradebook.tasks.comparing.sides import (
 from gradebook.tasks.comparing.stopping import stored_plan, stored_stopping
 from gradebook.tasks.datasets.case_criteria import case_criteria_files
 from gradebook.tasks.lake.address import Lake
-from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.lake.connections import connect, connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name, pair_name, read_rows
 from gradebook.tasks.lake.sql import file_list, query, quoted
 from gradebook.tasks.runs.request import ALL_MODELS, SeriesOfNights
 from gradebook.tasks.runs.run import Run
-from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.folder import LATEST, RunFolder
 
 
 def show_unpublished(
@@ -229,6 +229,18 @@ def _earlier_analyses(
     since = night.replace(day=1).isoformat() if settings.per == "month" else ""
     parameters = {"suite": str(run.request.suite), "night": night.isoformat(), "since": since}
     return read_rows(connection, query("comparing/series_looks"), **parameters)
+
+
+def planned_factor(run: Run, shards: Sequence[str], meets_gates: MeetsGates) -> float:
+    """Factor for p of a run that is not judged yet, by its place in a series and the choice of its baseline.
+
+    shards: files of its outputs. Raises `NoLakeThere`.
+    """
+    with connect_up_to_date(run.lake) as connection:
+        word = run.request.baseline or LATEST
+        choice = choose_baseline(connection, run.lake, shards, baseline_search(run), word, meets_gates)
+        series = analysis_in_series(connection, run)
+    return (float(series["factor"]) if series else 1.0) * choice.chosen_from
 
 
 def series_factor(connection: duckdb.DuckDBPyConnection, run_id: str) -> float:

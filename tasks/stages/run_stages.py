@@ -61,7 +61,7 @@ def ingest_run(run: Run) -> Ingested:
             stratify=request.stratify,
             advance=lambda count: reporter().advance("ingest", count),
         )
-        choose_rule(run, ingested.shards)
+        choose_rule(run, ingested.shards, meets_gates)
         if request.stop is not None:
             ingested = plan_interim_analyses(run, ingested, meets_gates)
         timing.row_count = ingested.row_count
@@ -86,7 +86,7 @@ def plan_judgments(run: Run, ingested: Ingested, *, is_preview: bool = False) ->
         prepare_methods(run.lake, run.folder, run.rubric, ingested.shards, run.request.baseline)
         prepare_plan(run.lake, run.folder, run.rubric, ingested.shards, ratings)
         planned = plan_again(run, ingested, is_preview=is_preview)
-        margin_sentence = forecast_margin(run, ingested.shards)
+        margin_sentence = forecast_margin(run, ingested.shards, meets_gates)
         if is_preview:
             planned = replace(planned, stop=forecast_stop(run), shown=margin_sentence)
         elif margin_sentence is not None:

@@ -37,7 +37,9 @@ def test_the_rule_fits_the_cases_and_can_be_parsed(count: int, shown: float | No
 def test_a_resumed_run_keeps_its_rule(tmp_path: Path):
     folder = RunFolder(tmp_path)
     folder.rule_file.write_text(json.dumps({"require": "not_worse_by(0.07)", "sentence": "why"}), encoding="utf-8")
-    choose_rule(SimpleNamespace(request=SimpleNamespace(require="auto"), folder=folder), ["no such shard"])
+    choose_rule(
+        SimpleNamespace(request=SimpleNamespace(require="auto"), folder=folder), ["no such shard"], lambda *_: True
+    )
     assert json.loads(folder.rule_file.read_text(encoding="utf-8"))["require"] == "not_worse_by(0.07)"
 
 
