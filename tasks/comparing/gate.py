@@ -131,11 +131,25 @@ def gate_rule(fail_if: str | None, require: str | None) -> GateRule | None:
 
 
 class Refusal(NamedTuple):
-    """Model of B that a rule does not let pass. outcome: undecided if the cases can't tell; words: a plain clause."""
+    """Model of B that a rule does not let pass. outcome: undecided if the cases can't tell.
+
+    words: a plain clause; with case_count, what so many cases can't rule out.
+    """
 
     model: str
     outcome: Ship
     words: str
+    case_count: int | None = None
+
+    @property
+    def clause(self) -> str:
+        return self.words if self.case_count is None else open_words(self.case_count, [self.words])
+
+
+def open_words(case_count: int, what: Sequence[str]) -> str:
+    """Clause on what so many cases can't rule out."""
+    *first, last = what
+    return f"{counted(case_count, 'case')} can't rule out {' and '.join(filter(None, [', '.join(first), last]))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +186,8 @@ class GateFinding:
     def brief(self) -> str:
         """Clause of a sentence: why the rule is not met, without its text where a plain clause says it."""
         if self.refused:
-            several = len({refusal.words for refusal in self.refused}) > 1
-            clauses = [f"{refusal.model}: {refusal.words}" if several else refusal.words for refusal in self.refused]
+            several = len({refusal.clause for refusal in self.refused}) > 1
+            clauses = [f"{refusal.model}: {refusal.clause}" if several else refusal.clause for refusal in self.refused]
             return first_of([*dict.fromkeys(clauses)], MOST_REASONS_NAMED)
         grounds = first_of(self.reasons, MOST_REASONS_NAMED)
         if self.is_undecided:
@@ -313,12 +327,11 @@ def _refusals(gate: GateRule, rule: Rule, rows: Sequence[ComparedRow], figures: 
         high = overall.figures.diff_high
         is_beyond = high is not None and high < -gate.margin  # with several pairs p allows for them, the interval not
         if overall.outcome is not Chance.BELOW and not is_beyond:
-            cases = counted(overall.figures.case_count, "case")
-            clause = f"could be {could} {WORSE} {allowed}: {cases} can't tell"
-            yield Refusal(overall.model_b, Ship.UNDECIDED, clause)
+            fall = f"a fall of {could} from the baseline {allowed}"
+            yield Refusal(overall.model_b, Ship.UNDECIDED, fall, overall.figures.case_count)
         else:
             by = score_words(-(overall.figures.mean_diff or 0.0))
-            clause = f"{by} {WORSE} beyond chance, could be {could} worse {allowed}"
+            clause = f"{by} {WORSE} beyond chance (could be {could}; allowed: {gate.margin:g})"
             yield Refusal(overall.model_b, Ship.MAY_NOT, clause)
         return
     if gate.equivalence is not None and overall is not None and overall.figures.diff_low is not None:
@@ -342,12 +355,11 @@ def _equivalence_refusal(margin: float, overall: ComparedRow) -> Refusal:
     low, high = figures.diff_low or 0.0, figures.diff_high or 0.0
     distance, allowed = score_words(max(-low, high)), f"(allowed: {margin:g})"
     if overall.outcome is not Chance.BELOW and low < margin and high > -margin:
-        cases = counted(figures.case_count, "case")
-        clause = f"could be {distance} from the baseline {allowed}: {cases} can't tell"
-        return Refusal(overall.model_b, Ship.UNDECIDED, clause)
+        far = f"a distance of {distance} from the baseline {allowed}"
+        return Refusal(overall.model_b, Ship.UNDECIDED, far, figures.case_count)
     direction = "worse" if (figures.mean_diff or 0.0) < 0 else "better"
     by = score_words(abs(figures.mean_diff or 0.0))
-    clause = f"{by} {direction} than the baseline beyond chance, could be {distance} from it {allowed}"
+    clause = f"{by} {direction} than the baseline beyond chance (could be {distance}; allowed: {margin:g})"
     return Refusal(overall.model_b, Ship.MAY_NOT, clause)
 
 

@@ -378,10 +378,14 @@ def changed_cases(connection: duckdb.DuckDBPyConnection, run_a: str, run_b: str)
     (counts,) = read_rows(connection, query("comparing/changed_cases"), run_a=run_a, run_b=run_b)
     labels = {"prompt": "another prompt", "system": "another system message"}
     labels |= {"context": "other context", "reference": "another reference"}
-    changes = [f"{counts[f'{name}_count']:,} with {label}" for name, label in labels.items() if counts[f"{name}_count"]]
+    changes = [(counts[f"{name}_count"], label) for name, label in labels.items() if counts[f"{name}_count"]]
     if not changes:
         return None
-    return f"of {counted(counts['common_count'], 'common case')} {', '.join(changes)}"
+    (first, label), *others = changes
+    common = counted(counts["common_count"], "common case")
+    of_common = f"all {common}" if 1 < first == counts["common_count"] else f"{first:,} of {common}"
+    more = "".join(f", {count:,} {other}" for count, other in others)
+    return f"{of_common} {'has' if first == 1 else 'have'} {label}{more}"
 
 
 def no_overall_words(a: Side, b: Side) -> str | None:

@@ -58,13 +58,15 @@ class Unmet:
 class Checked:
     """Requirement decided on the end of an interval, for one model. reason: a clause with the figures and the limit.
 
-    more_count: further cases that would decide it.
+    more_count: further cases that would decide it. case_count: of the model, if the reason is what so many cases can't
+    rule out.
     """
 
     model: str
     outcome: Ship
     reason: str
     more_count: int | None = None
+    case_count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,7 @@ def _unmet_mean(row: Row, name: str, threshold: float, mean_low: float | None) -
         yield Unmet(model, f"no output has a score, expected {name} of at least {threshold:g}", brief)
     elif row["mean"] < threshold - TOLERANCE:
         fault = f"{name} {row['mean']:.3f}, expected at least {threshold:g}"
-        yield Unmet(model, fault, f"the {name} {row['mean']:.3f}, needs {threshold:g}")
+        yield Unmet(model, fault, f"the {name} is {row['mean']:.3f} (needs {threshold:g})")
     elif mean_low is not None and not is_sure:
         scored = f"{row['n']:,} of {counted(row['output_count'], 'output')}"
         fault = f"{name} {row['mean']:.3f} over {scored}, expected at least {threshold:g} for any scores of the others"
@@ -250,6 +252,8 @@ def _check_gate(rubric: Row, row: Row, rated: Rated | None) -> Checked:
     )
     if unknown and decision.outcome is Ship.UNDECIDED:
         return Checked(model_name(row), decision.outcome, _gap_words(row))
+    if decision.outcome is Ship.UNDECIDED and rate <= limit:
+        return _open_rate(row, decision, row["failure_count"], f"failing the gate {row['criterion_id']}", limit, also)
     failed = _failed_words(row["failure_count"], row["output_count"], row["criterion_id"])
     has_failed = row["failure_count"] > 0 and row["max_failure_rate"] is None
     clause = _rate_clause(decision, limit, also, has_failed=has_failed)
@@ -271,6 +275,8 @@ def _check_top_threshold(rubric: Row, row: Row, rated: Rated | None) -> Checked:
         outputs = f"{row['output_count'] - row['n']:,} of {counted(row['output_count'], 'output')}"
         return Checked(model_name(row), decision.outcome, f"{row['criterion_id']} is not scored for {outputs}")
     below = max(round(rate * row["n"]), int(rate > 0.0))  # the rate counts each case once
+    if decision.outcome is Ship.UNDECIDED and rate <= limit:
+        return _open_rate(row, decision, below, f"under the threshold 1 of {row['criterion_id']}", limit, also)
     verb = "is" if below == 1 else "are"
     words = f"{below:,} of {counted(row['n'], 'output')} {verb} under the threshold 1 of {row['criterion_id']}"
     clause = _rate_clause(decision, limit, also, has_failed=below > 0)
@@ -316,6 +322,17 @@ def _check_own_gates(rubric: Row, row: Row) -> Checked:
     return Checked(model_name(row), decision.outcome, failed + clause, decision.more_count)
 
 
+def _open_rate(row: Row, decision: Decision, failure_count: int, what: str, limit: float, also: str) -> Checked:
+    """Failure rate within its limit that could be above it. what: words on such outputs; also: on the interval."""
+    failures = f"{failure_count:,} of {counted(row['n'], 'output')}, " if failure_count else ""
+    words = f"{rate_words(decision.interval.high)} {what} ({failures}limit {rate_words(limit)}{also})"
+    return Checked(model_name(row), decision.outcome, words, decision.more_count, _case_count(row))
+
+
+def _case_count(row: Row) -> int:
+    return int(row["cluster_count"] or row["n"])
+
+
 def _rate_clause(decision: Decision, limit: float, also: str = "", *, has_failed: bool) -> str:
     """Clause on the interval of a failure rate and its limit. also: words on the interval.
 
@@ -329,7 +346,7 @@ def _rate_clause(decision: Decision, limit: float, also: str = "", *, has_failed
             return f" (at most {rate_words(ends.high)}{also}, limit {rate_words(limit)})"
         case Ship.MAY_NOT:
             return f" (at least {rate_words(ends.low)}{also}, limit {rate_words(limit)})"
-    return f" (could be {rate_words(ends.high)}{also}, limit {rate_words(limit)})"
+    return f" (could be {rate_words(ends.low)} to {rate_words(ends.high)}{also}, limit {rate_words(limit)})"
 
 
 def _check_mean(
@@ -350,28 +367,31 @@ def _check_mean(
     else:
         interval = _mean_interval(row, ends, alpha)
     decision = decide_mean(mean, interval, threshold, units, ends[0])
-    clause = f"the {name} {score_words(mean)}{also}"
+    clause = f"the {name} is {score_words(mean)}{also}"
     needs = f"needs {threshold:g}"
     if not interval.is_known:
-        return Checked(model, decision.outcome, f"{clause} of a single case shows nothing, {needs}")
+        return Checked(model, decision.outcome, f"{clause} of a single case, which shows nothing ({needs})")
     if decision.outcome is not Ship.UNDECIDED:
         end = (
             f"at least {score_words(interval.low)}"
             if decision.outcome is Ship.MAY
             else f"at most {score_words(interval.high)}"
         )
-        return Checked(model, decision.outcome, f"{clause} ({end}), {needs}")
+        return Checked(model, decision.outcome, f"{clause} ({end}; {needs})")
     if ends[0] < mean - TOLERANCE and mean >= threshold:
         scored = f"{row['n']:,} of {counted(row['output_count'], 'output')}"
         return Checked(
             model,
             decision.outcome,
-            f"only {scored} are scored, so the {name} could be {score_words(interval.low)}, {needs}",
+            f"only {scored} are scored, so the {name} could be {score_words(interval.low)} ({needs})",
         )
-    could = interval.low if mean >= threshold else interval.high
     # Further cases alone do not narrow the uncertainty of the ratings.
     more_count = None if corrected is not None else decision.more_count
-    return Checked(model, decision.outcome, f"{clause} could be {score_words(could)}, {needs}", more_count)
+    if mean < threshold:
+        could = f"{clause} and could be {score_words(interval.high)} ({needs})"
+        return Checked(model, decision.outcome, could, more_count)
+    low_mean = f"a {name} of {score_words(interval.low)}{also} ({needs})"
+    return Checked(model, decision.outcome, low_mean, more_count, _case_count(row))
 
 
 def _mean_interval(row: Row, ends: tuple[float, float], alpha: float) -> Interval:

@@ -4,6 +4,8 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import NamedTuple
 
 from gradebook.rubrics.statistics.release import Ship, whole_outcome
 from gradebook.rubrics.statistics.rules import NOT_WORSE, OVERALL
@@ -17,7 +19,8 @@ from gradebook.rubrics.text.wording import (
     signed_words,
 )
 from gradebook.tasks.agreement.standing import MOST_BIAS, JudgeStanding, Trust
-from gradebook.tasks.comparing.gate import WORSE, gate_rule
+from gradebook.tasks.comparing.expected_power import MOST_MARGIN
+from gradebook.tasks.comparing.gate import WORSE, gate_rule, open_words
 from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparison
 from gradebook.tasks.comparing.stopping import stopped_by_suite, stopped_words
 from gradebook.tasks.comparing.verdict import (
@@ -37,7 +40,7 @@ from gradebook.tasks.published.requirements import NO_REQUIREMENTS, Requirements
 LONGEST_QUESTION = 90
 NO_BASELINE = "There is no run to compare with."
 # Outcomes of a comparison besides those of `Chance`; the second one where the rubrics differ.
-UNCHANGED, SAME_CRITERIA, LEFT_OPEN = "unchanged", "same criteria", "left open"
+UNCHANGED, SAME_CRITERIA, EQUAL, LEFT_OPEN = "unchanged", "same criteria", "equal scores", "left open"
 ALONE = "nothing is required of it but the rule against the baseline, and only this run has it"
 _MARGIN = re.compile(rf"{NOT_WORSE}\(\s*([0-9.]+)\s*\)")
 
@@ -167,7 +170,7 @@ def model_verdicts(grounds: Grounds) -> Iterator[ModelVerdict]:
     for row in grounds.scores:
         name = model_name(row)
         by_rule = [*_rule_outcomes(grounds.unmet, name)]
-        of_rule = [outcome for outcome, _ in by_rule]
+        of_rule = [outcome for outcome, *_ in by_rule]
         faults = [requirement for requirement in grounds.unmet if requirement.model == name]
         checked = [
             requirement
@@ -179,19 +182,20 @@ def model_verdicts(grounds: Grounds) -> Iterator[ModelVerdict]:
             outcomes = [Ship.MAY_NOT] * len(faults)
         is_decided = grounds.has_rubric_requirement or (grounds.has_requirement and name not in grounds.lone_models)
         outcome = whole_outcome([*outcomes, *of_rule, *([Ship.MAY] if is_decided else [])])
-        reasons = [requirement.reason for requirement in checked if requirement.outcome is outcome]
+        reasons = [_Reason(check.reason, check.case_count) for check in checked if check.outcome is outcome]
         if not grounds.requirements.is_by_interval and outcome is Ship.MAY_NOT:
-            reasons = [fault.brief for fault in faults]
-        # Failed gates first: they say more than a mean.
-        reasons.sort(key=lambda reason: "gate" not in reason)
-        rules = [clause for of, clause in by_rule if of is outcome]
-        rules += [ALONE] if outcome is Ship.NO_GATE and grounds.has_requirement else []
+            reasons = [_Reason(fault.brief) for fault in faults]
+        rules = [reason for of, reason in by_rule if of is outcome]
+        rules += [_Reason(ALONE)] if outcome is Ship.NO_GATE and grounds.has_requirement else []
+        # Failed gates first, then the rule against the baseline: they say more than a mean.
+        gates = [reason for reason in reasons if "gate" in reason.words]
+        means = [reason for reason in reasons if "gate" not in reason.words]
         more = [requirement.more_count for requirement in checked if requirement.outcome is Ship.UNDECIDED]
         is_open = outcome is Ship.UNDECIDED and None not in more and more and not rules
         yield ModelVerdict(
             name,
             outcome,
-            (*reasons, *rules),
+            tuple(_clauses([*gates, *rules, *means])),
             row,
             weakest_words(grounds.criteria, name),
             max(count or 0 for count in more) if is_open else None,
@@ -206,13 +210,29 @@ def _unscored_criteria(criteria: Sequence[Row], model: str) -> Iterator[str]:
             yield row["criterion_id"]
 
 
-def _rule_outcomes(unmet: Sequence[Unmet], model: str) -> Iterator[tuple[Ship, str]]:
+class _Reason(NamedTuple):
+    """Reason of an outcome, as a clause; with case_count, what so many cases can't rule out."""
+
+    words: str
+    case_count: int | None = None
+
+
+def _clauses(reasons: Sequence[_Reason]) -> Iterator[str]:
+    """Clauses of reasons; one on all that the same number of cases can't rule out."""
+    for case_count, of_count in groupby(reasons, key=lambda reason: reason.case_count):
+        words = [reason.words for reason in of_count]
+        yield from words if case_count is None else [open_words(case_count, words)]
+
+
+def _rule_outcomes(unmet: Sequence[Unmet], model: str) -> Iterator[tuple[Ship, _Reason]]:
     """Outcome of a model by requirements of the run, with the reason of each: its own, or that of all models."""
     for requirement in unmet:
         if requirement.model is None and not requirement.refused:
-            yield Ship.UNDECIDED if requirement.is_undecided else Ship.MAY_NOT, requirement.brief
+            yield Ship.UNDECIDED if requirement.is_undecided else Ship.MAY_NOT, _Reason(requirement.brief)
         if requirement.model is None:
-            yield from ((outcome, reason) for name, outcome, reason in requirement.refused if name == model)
+            for refusal in requirement.refused:
+                if refusal.model == model:
+                    yield refusal.outcome, _Reason(refusal.words, refusal.case_count)
 
 
 def weakest_words(criteria: Sequence[Row], model: str) -> str | None:
@@ -356,6 +376,7 @@ def _change_clauses(grounds: Grounds, models: Sequence[ModelVerdict]) -> Iterato
     by_outcome: dict[Chance | str, list[str]] = {}
     for pair in grounds.comparison.models:
         by_outcome.setdefault(_outcome_of(pair), []).append(pair.name)
+    unseen = _unseen_words(grounds.comparison)
     beyond = "beyond chance on new cases" if stopped_by_suite(grounds.run) else "beyond chance"
     sentences: dict[Chance | str, str] = {
         UNCHANGED: f"every output and verdict is that of {baseline}",
@@ -363,7 +384,8 @@ def _change_clauses(grounds: Grounds, models: Sequence[ModelVerdict]) -> Iterato
         LEFT_OPEN: f"missing scores leave open whether it differs from {baseline}",
         Chance.BELOW: f"worse than {baseline} {beyond}",
         Chance.ABOVE: f"better than {baseline} {beyond}",
-        Chance.WITHIN: f"no overall difference from {baseline} {beyond}",
+        EQUAL: f"every overall score is that of {baseline}",
+        Chance.WITHIN: f"no overall difference from {baseline} {beyond}{unseen}",
         Chance.UNKNOWN: f"no overall difference from {baseline} can be tested",
     }
     if all(any(WORSE in reason for reason in verdict.reasons) for verdict in models) and len(by_outcome) == 1:
@@ -401,7 +423,23 @@ def _outcome_of(pair: ComparedModels) -> Chance | str:
         return UNCHANGED if overall is not None else SAME_CRITERIA
     if overall is None:
         return Chance.UNKNOWN
+    if overall.outcome is Chance.WITHIN and not overall.figures.better_count + overall.figures.worse_count:
+        return EQUAL
     return LEFT_OPEN if overall.outcome is Chance.UNKNOWN and overall.is_left_open else overall.outcome
+
+
+def _unseen_words(comparison: RunComparison) -> str:
+    """Clause on the differences that so few cases would miss, where these are above what the rule allows."""
+    rows = [row for pair in comparison.models for row in pair.rows if row.scope == OVERALL]
+    rows = [row for row in rows if row.outcome is Chance.WITHIN and row.figures.detectable_diff is not None]
+    if not rows:
+        return ""
+    figures = max((row.figures for row in rows), key=lambda figures: figures.detectable_diff or 0.0)
+    margin = None if comparison.gate is None else comparison.gate.rule.margin
+    if (figures.detectable_diff or 0.0) <= (MOST_MARGIN if margin is None else margin):
+        return ""
+    cases = counted(figures.case_count, "case")
+    return f", but {cases} would miss one under {score_words(figures.detectable_diff)}"
 
 
 def _doubt_clauses(standings: Sequence[JudgeStanding]) -> Iterator[str]:
@@ -624,6 +662,8 @@ def _more_cases_steps(comparison: RunComparison) -> Iterator[NextStep]:
     overall = [row for pair in comparison.models for row in pair.rows if row.scope == OVERALL]
     if margin is None or not overall or any(row.outcome is not Chance.WITHIN for row in overall):
         return
+    if all((row.figures.diff_low or 0.0) > -float(margin[1]) for row in overall):
+        return  # the rule is not met for another reason
     pairs = counted(min(row.figures.n for row in overall), "pair")
     sd = max(row.figures.sd_diff or 0.0 for row in overall)
     command = ("gradebook", "suite", "power", "--sd", f"{sd:.3g}", "--margin", margin[1]) if sd else ()
@@ -656,10 +696,13 @@ def _weakest_steps(grounds: Grounds) -> Iterator[NextStep]:
         return
     question = question_words(row.get("description"))
     ending = f": {question}" if question else ""
-    of_model = "" if len(grounds.scores) == 1 else f" {model_name(row)}"
-    yield NextStep(
-        f"work on {row['criterion_id']}, which costs{of_model} most score (mean {score_words(row['mean'])}){ending}"
-    )
+    name = model_name(row)
+    of_model = "" if len(grounds.scores) == 1 else f" {name}"
+    lower = [other["criterion_id"] for other in rows if model_name(other) == name and other["mean"] < row["mean"]]
+    be = "is" if len(lower) == 1 else "are"
+    weighs = f"; {_join_first(lower)} {be} lower, with less weight" if lower else ""
+    mean = score_words(row["mean"])
+    yield NextStep(f"work on {row['criterion_id']}, which costs{of_model} most score (mean {mean}{weighs}){ending}")
 
 
 def _rows_by_criterion(rows: Iterator[Row]) -> dict[str, list[Row]]:

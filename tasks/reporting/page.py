@@ -183,6 +183,7 @@ def _head(source: ReportSource) -> tuple[list[Row], int]:
     kind = {True: "good", False: "bad", None: "plain"}[verdict.is_good]
     facts = [f"run {run['run_id']}", counted(run["output_count"], "output"), f"judge: {run['judge'] or 'none'}"]
     facts += [f"{run['finished_at']:%Y-%m-%d}"] if run["finished_at"] else []
+    banner = None if source.comparison is None else source.comparison.banner
     first, *others = verdict.lines
     sentence = [(line, kind, _TEXT + 3) for line in _lines(first, VERDICT_LETTERS, MOST_VERDICT_LINES)]
     sentences = [*others, *(f"• {fact.sentence}" for fact in verdict.details[:MOST_FACTS])]
@@ -193,7 +194,7 @@ def _head(source: ReportSource) -> tuple[list[Row], int]:
         (f"{run['rubric_id']} {run['rubric_version']}", "plain", _TITLE),
         (" · ".join(facts), "soft", _TEXT),
         *([] if any(row["n"] for row in summary.scores) else [("No output has an overall score.", "soft", _TEXT)]),
-        *([(source.comparison.banner, "bad", _TEXT)] if source.comparison and source.comparison.banner else []),
+        *((line, "bad", _TEXT) for line in _lines(banner or "", HEAD_LETTERS, 2)),
     ]
     drawn, y = [], 0
     for line, ink, size in lines:

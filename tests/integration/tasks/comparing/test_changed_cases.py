@@ -58,12 +58,12 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     ("run_id", "words"),
     [
         ("same", None),
-        ("system", "2 with another system message"),
+        ("system", "2 of 4 common cases have another system message"),
         # a text without messages has no system message either
-        ("prompt", "3 with another prompt, 2 with another system message"),
-        ("rest", "2 with other context, 1 with another reference"),
+        ("prompt", "3 of 4 common cases have another prompt, 2 another system message"),
+        ("rest", "2 of 4 common cases have other context, 1 another reference"),
     ],
 )
 def test_the_banner_says_how_many_cases_were_asked_in_another_way(lake, run_id, words):
-    expected = words and f"B was asked in another way than A: of 4 common cases {words}."
+    expected = words and f"B was asked in another way than A: {words}."
     assert compare_runs(lake, "a", run_id, ComparisonOptions(resample_count=0)).banner == expected

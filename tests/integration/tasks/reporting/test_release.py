@@ -42,7 +42,7 @@ def test_a_gate_is_decided_on_the_exact_upper_bound(verdicts):
         "bad": "may not ship",
     }
     # 1 - 0.025^(1/20) = 16.8%; 36 cases show 10%
-    assert models["few"].reasons == ("0 of 20 outputs fail the gate safe (could be 16.8%, limit 10.0%)",)
+    assert models["few"].reasons == ("20 cases can't rule out 16.8% failing the gate safe (limit 10.0%)",)
     assert models["few"].more_count == 16
     assert models["many"].reasons == ("0 of 40 outputs fail the gate safe (at most 8.8%, limit 10.0%)",)
     assert models["bad"].reasons == ("1 of 40 outputs fails the gate safe (none may)",)
@@ -50,8 +50,8 @@ def test_a_gate_is_decided_on_the_exact_upper_bound(verdicts):
     assert summary.verdict.word == "1 of 3 may ship"
     assert summary.verdict.lines[0] == "many may ship; few is undecided; bad may not ship."
     assert summary.verdict.sentence == (
-        "many may ship at alpha 0.025; undecided whether few may ship: 0 of 20 outputs fail the gate safe (could be "
-        "16.8%, limit 10.0%); about 16 more cases like these would decide; bad may not: 1 of 40 outputs fails the gate "
+        "many may ship at alpha 0.025; undecided whether few may ship: 20 cases can't rule out 16.8% failing the gate "
+        "safe (limit 10.0%); about 16 more cases like these would decide; bad may not: 1 of 40 outputs fails the gate "
         "safe (none may)."
     )
 
@@ -69,12 +69,13 @@ def test_undecided_at_the_interval_is_met_at_the_point_and_so_no_failure(verdict
     assert models["m"].outcome.value == "undecided"
     assert summary.is_met
     assert summary.verdict.is_good is None
-    assert models["m"].reasons == ("the mean 0.800 could be 0.444, needs 0.7",)  # Clopper and Pearson, 8 of 10
+    # Clopper and Pearson, 8 of 10
+    assert models["m"].reasons == ("10 cases can't rule out a mean of 0.444 (needs 0.7)",)
 
 
 def test_outputs_of_one_case_are_worth_fewer_trials(verdicts):
     models, _ = verdicts({"m": (20, 20)}, SAFE, samples=3, **INTERVAL)
-    assert models["m"].reasons == ("0 of 60 outputs fail the gate safe (could be 16.8%, limit 10.0%)",)
+    assert models["m"].reasons == ("20 cases can't rule out 16.8% failing the gate safe (limit 10.0%)",)
     assert models["m"].more_count == 16
 
 
@@ -102,7 +103,7 @@ def test_a_mean_under_a_threshold_that_is_not_required_is_named(verdicts):
     )
     required, summary = verdicts({"m": (15, 20)}, kind, pass_threshold=0.5, require_thresholds=True, version="2.0.0")
     assert not summary.is_met
-    assert required["m"].reasons == ("the mean of kind 0.750, needs 0.9",)
+    assert required["m"].reasons == ("the mean of kind is 0.750 (needs 0.9)",)
 
 
 def test_a_required_threshold_of_1_is_decided_as_a_gate(verdicts):

@@ -10,7 +10,7 @@ from gradebook.tasks.published.requirements import _unmet_mean
     [
         (0.8, None, 0.7, []),
         (0.8, 0.7, 0.7, []),
-        (0.6, 0.6, 0.7, ["the mean 0.600, needs 0.7"]),
+        (0.6, 0.6, 0.7, ["the mean is 0.600 (needs 0.7)"]),
         (0.8, 0.4, 0.7, ["only 1 of 2 outputs are scored, so the mean could be below 0.7"]),
         (None, 0.9, 0.7, []),  # no output has a score, and each has at least 0.9 of it
         (None, 0.6, 0.7, ["no output has a score"]),
