@@ -26,6 +26,19 @@ create table if not exists int_outputs_weighted (
     dataset_case_count double
 );
 
+create table if not exists int_conditional_gaps (
+    output_number integer,
+    group_number integer,
+    criterion_number integer,
+    criterion_id varchar,
+    weight double,
+    is_weighted boolean,
+    is_gate boolean,
+    threshold double,
+    is_unmet boolean,
+    is_owed boolean
+);
+
 create table if not exists int_verdicts_reweighted (
     output_number integer,
     criterion_number integer,
@@ -38,7 +51,8 @@ create table if not exists int_categories_applied (
     base_weight double,
     penalty_weight double,
     weighted_count hugeint,
-    mark_count hugeint
+    mark_count hugeint,
+    is_out boolean
 );
 
 create table if not exists int_trees_reweighted (

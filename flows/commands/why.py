@@ -17,6 +17,7 @@ from gradebook.flows.commands.options import (
 )
 from gradebook.flows.commands.read_lake import read_lake
 from gradebook.flows.display.terminal import for_stdout, plain, show_rows, stdout
+from gradebook.rubrics.model.conditions import unmet_words
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.text.wording import price_words, score_words
 from gradebook.tasks.lake.address import Lake, find_lake
@@ -108,11 +109,12 @@ def _show_output(rows: Sequence[Row]) -> None:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
+    unmet = unmet_words(row["reason"])
     return (
         row["criterion_id"],
-        row["level_id"] or ("unscored" if row["score"] is None else ""),
+        row["level_id"] or ("" if row["score"] is not None else "unscored" if unmet is None else "does not apply"),
         score_words(row["score"]),
-        row["reason"] or row["rationale"] or row["evidence"] or level_spread(row),
+        unmet or row["reason"] or row["rationale"] or row["evidence"] or level_spread(row),
         score_words(row["people_score"]),
         row["method"],
         row["asked_judge"] or "",

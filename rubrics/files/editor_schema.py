@@ -65,10 +65,11 @@ def _add_checks(definitions: dict[str, Schema]) -> None:
     """List the checks, and tie each one's settings to its name."""
     from gradebook.rubrics.checks.registry import check_names, find_check  # here: they import pyarrow's compute module
 
-    method = definitions["CheckMethod"]
+    checked = [definitions["CheckMethod"], definitions["CheckCondition"]]
     names = check_names()
-    method["properties"]["check"]["enum"] = list(names)
-    method["allOf"] = []
+    for place in checked:
+        place["properties"]["check"]["enum"] = list(names)
+        place["allOf"] = []
     for name in names:
         model = find_check(name).settings_model
         settings = _tidy(model.model_json_schema(by_alias=True, schema_generator=DescribedSchema))
@@ -77,7 +78,9 @@ def _add_checks(definitions: dict[str, Schema]) -> None:
         then: Schema = {"properties": {"settings": {"$ref": f"#/$defs/{model.__name__}"}}}
         if "required" in settings:
             then["required"] = ["settings"]
-        method["allOf"].append({"if": {"properties": {"check": {"const": name}}, "required": ["check"]}, "then": then})
+        for place in checked:
+            condition = {"properties": {"check": {"const": name}}, "required": ["check"]}
+            place["allOf"].append({"if": condition, "then": copy.deepcopy(then)})
 
 
 def _relate_keys(criterion: Schema) -> None:

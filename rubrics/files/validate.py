@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from gradebook.rubrics.model.conditions import CheckCondition
 from gradebook.rubrics.model.errors import MOST_FAULTS, ModelFault
 from gradebook.rubrics.model.levels import Frozen, Level, Scale
 from gradebook.rubrics.model.methods import METHODS, CheckMethod, JudgedExample, Method
@@ -112,9 +113,9 @@ def _no_criteria(values: dict[str, Any]) -> Iterator[FoundFault]:
 
 
 def _place_in_file(location: Place) -> Place:
-    """Place without the method's type, which pydantic inserts between `method` and its keys."""
-    is_inside_method = len(location) > 3 and location[0] == "criteria" and location[2] == "method"
-    return (*location[:3], *location[4:]) if is_inside_method else location
+    """Place without the method's type and the condition's kind, which pydantic inserts before their keys."""
+    has_kind = len(location) > 3 and location[0] == "criteria" and location[2] in ("method", "applies")
+    return (*location[:3], *location[4:]) if has_kind else location
 
 
 def _keys_around(place: Place, values: dict[str, Any], criterion_keys: tuple[str, ...]) -> tuple[str, ...]:
@@ -132,18 +133,9 @@ def _keys_around(place: Place, values: dict[str, Any], criterion_keys: tuple[str
 
 def _model_at(place: Place) -> type[Frozen]:
     """Model of a mapping within a rubric, other than criteria and their methods."""
-    match place:
-        case (*_, "levels", _):
-            return Level
-        case (*_, "scale"):
-            return Scale
-        case (*_, "examples", _):
-            return JudgedExample
-        case ("categories", _):
-            return Category
-        case ("overall",):
-            return Overall
-    return Notes
+    in_lists: dict[str | int, type[Frozen]] = {"levels": Level, "examples": JudgedExample, "categories": Category}
+    by_key: dict[str | int, type[Frozen]] = {"scale": Scale, "applies": CheckCondition, "overall": Overall}
+    return in_lists[place[-2]] if len(place) > 1 and place[-2] in in_lists else by_key.get(place[-1], Notes)
 
 
 def _bools_for_numbers(values: dict[str, Any]) -> Iterator[FoundFault]:
@@ -256,6 +248,11 @@ def method_faults(values: dict[str, Any], folder: Path | None = None) -> Iterato
     """Faults of checks' names and settings and of schemas, which the model does not check."""
     schemas = schemas_in(values)
     for place, mapping in _mappings(values):
+        match place, mapping.get("applies"):
+            case ("criteria", _), {"check": str(name), "settings": dict(settings)}:
+                yield from _check_faults(name, settings, (*place, "applies"), None, has_field=True)
+            case ("criteria", _), {"check": str(name)}:
+                yield from _check_faults(name, {}, (*place, "applies"), None, has_field=True)
         if place[-1:] != ("method",):
             continue
         match mapping.get("type"), mapping.get("check"), mapping.get("settings", {}), mapping.get("schema"):

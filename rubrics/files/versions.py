@@ -297,6 +297,7 @@ def _step_of(difference: Difference, old: Rubric, new: Rubric, moved: dict[str, 
         case (
             ("id" | "missing" | "require_thresholds",)
             | ("criteria", _, "gate" | "required")
+            | ("criteria", _, "applies", *_)
             | ("categories", _, "parent")
         ):
             return "major"

@@ -576,6 +576,23 @@ def find_preference_gates(rubric: Rubric) -> Iterator[Remark]:
             yield Remark(("criteria", index, "method"), message)
 
 
+@register_rule("conditional-gate", "note", "Remove `applies`, if the gate is to guard every output.")
+def find_conditional_gates(rubric: Rubric) -> Iterator[Remark]:
+    """A gate has a condition: it guards no output that the condition leaves out."""
+    for index, criterion in enumerate(rubric.criteria):
+        if criterion.gate and criterion.applies is not None:
+            message = f"found a gate that only guards outputs where {criterion.applies}"
+            yield Remark(("criteria", index, "applies"), message)
+
+
+@register_rule("no-weight-everywhere", "warning", "Add a weighted criterion without `applies`.")
+def find_conditional_weights(rubric: Rubric) -> Iterator[Remark]:
+    """Every criterion with a weight has a condition: an output that meets none of them has no score."""
+    weighted = [criterion for criterion in rubric.criteria if criterion.own_weight > 0]
+    if weighted and all(criterion.applies is not None for criterion in weighted):
+        yield Remark(("criteria",), "found a condition on each weighted criterion, expected one that always applies")
+
+
 @register_rule("unknown-function", "warning", "Name a check, a schema, a judge or a function of your own.")
 def find_stand_ins(rubric: Rubric) -> Iterator[Remark]:
     """A placeholder stands for a rule that could not be imported."""

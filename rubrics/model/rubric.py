@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 from pydantic import Field, field_validator, model_validator
 
+from gradebook.rubrics.model.conditions import Applies
 from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.model.levels import (
     Frozen,
@@ -241,6 +242,9 @@ class Criterion(Frozen):
     """numbered points instead of `levels`; see below"""
     required: bool = True
     """`false`: where it has no verdict, it does not apply to the output, whose score is over the other criteria"""
+    applies: Applies | None = None
+    """condition on the row, `metadata.kind = 'refund'`, or a check: the criterion applies to no other output; see
+    [criteria for some outputs](rubric-format.md#criteria-for-some-outputs)"""
     reward: bool = True
     """`false`: scored as any other, but left out of rewards for training, to show what the rewards do not ask for"""
     metadata: dict[str, Any] = {}
@@ -355,6 +359,10 @@ class CaseCriterion(Criterion):
                 "found false on a per-case criterion, expected true: leave it out of the rows it does not apply to"
             )
             raise ModelFault("wrong-value", message, "required")
+        if self.applies is not None:
+            expected = "expected none: leave it out of the rows it does not apply to"
+            message = f"found a condition on a per-case criterion, {expected}"
+            raise ModelFault("wrong-value", message, "applies")
         if self.max_failure_rate is not None:
             message = (
                 f"found {self.max_failure_rate:g} on a per-case criterion, expected one gate of the rubric with it"
@@ -522,11 +530,11 @@ class Rubric(Frozen):
     @model_validator(mode="after")
     def _optional_criteria_are_skipped_in_a_tree(self) -> Self:
         optional = [criterion.id for criterion in self.criteria if not criterion.required]
-        if self.categories and optional and self.missing != "skip":
-            message = (
-                f"found {self.missing} with categories and `required: false` on {', '.join(optional)}, expected skip"
-            )
-            raise ModelFault("wrong-value", message, "missing")
+        conditional = [criterion.id for criterion in self.criteria if criterion.applies is not None]
+        for key, ids in (("required: false", optional), ("applies", conditional)):
+            if self.categories and ids and self.missing != "skip":
+                message = f"found {self.missing} with categories and `{key}` on {', '.join(ids)}, expected skip"
+                raise ModelFault("wrong-value", message, "missing")
         return self
 
     @property
@@ -538,6 +546,11 @@ class Rubric(Frozen):
     def asked_criteria(self) -> tuple[Criterion, ...]:
         """Criteria that a judge scores in any way: also by claims, steps or preferences, in order."""
         return tuple(criterion for criterion in self.criteria if criterion.method.is_asked)
+
+    @property
+    def conditional_criteria(self) -> tuple[Criterion, ...]:
+        """Criteria that apply to some outputs only, by a condition, in order."""
+        return tuple(criterion for criterion in self.criteria if criterion.applies is not None)
 
     @property
     def stepwise_criteria(self) -> tuple[Criterion, ...]:

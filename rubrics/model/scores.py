@@ -4,7 +4,7 @@ A trainer's reward is this score without the criteria that are not rewarded, and
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum, prod
 from typing import Literal, Self
@@ -64,11 +64,23 @@ class ScoreRule:
             for criterion in rubric.criteria
         )
 
-    def score(self, scores: Mapping[str, float | None], own: Sequence[CaseCriterion] = ()) -> OutputScore:
-        """Score of one output. scores: 0..1 by criterion id; None or missing: unscored. own: per-case criteria."""
+    def score(
+        self,
+        scores: Mapping[str, float | None],
+        own: Sequence[CaseCriterion] = (),
+        unmet: Collection[str] = (),
+    ) -> OutputScore:
+        """Score of one output. scores: 0..1 by criterion id; None or missing: unscored. own: per-case criteria.
+
+        unmet: ids of criteria whose condition does not hold for the output.
+        """
         candidates = (*self._criteria, *(self._case_criterion(criterion) for criterion in own))
         present = [entry for entry in candidates if scores.get(entry.criterion.id) is not None]
-        applied = [entry for entry in candidates if entry.criterion.required or entry in present]
+        applied = [
+            entry
+            for entry in candidates
+            if entry in present or (entry.criterion.required and entry.criterion.id not in unmet)
+        ]
         score_by_id = {entry.criterion.id: scores[entry.criterion.id] or 0.0 for entry in present}
         missing = [entry for entry in applied if entry.criterion.id not in score_by_id]
         is_weight_missing = any(entry.weight for entry in missing)
@@ -252,11 +264,20 @@ class RewardRule:
             raise InputError(rubric.id, "no criterion that is rewarded", expected)
         self._lowest = min(lowest or 0.0, 0.0)
 
-    def reward(self, scores: Mapping[str, float | None], own: Sequence[CaseCriterion] = ()) -> Reward:
-        """Reward of one output. scores: 0..1 by criterion id; None or missing: unscored. own: per-case criteria."""
+    def reward(
+        self,
+        scores: Mapping[str, float | None],
+        own: Sequence[CaseCriterion] = (),
+        unmet: Collection[str] = (),
+    ) -> Reward:
+        """Reward of one output. scores: 0..1 by criterion id; None or missing: unscored. own: per-case criteria.
+
+        unmet: as of `ScoreRule.score`.
+        """
         rewarded = [criterion for criterion in own if criterion.reward]
-        output_score = self._rule.score(scores, rewarded)
-        gates = (*self._gate_ids, *(criterion.id for criterion in rewarded if criterion.gate))
+        output_score = self._rule.score(scores, rewarded, unmet)
+        gates = [*self._gate_ids, *(criterion.id for criterion in rewarded if criterion.gate)]
+        gates = [gate_id for gate_id in gates if gate_id not in unmet]
         open_count = sum(scores.get(gate_id) is None for gate_id in gates)
         if self._gates.kind == "ignore" or not gates:
             return Reward(

@@ -47,7 +47,7 @@ final as (
         means.n / means.output_count as coverage_rate,
         categories.weight,
         case
-            when not rubric.has_case_weights then coalesce(penalties.contribution, categories.weight * means.mean)
+            when not rubric.has_own_weights then coalesce(penalties.contribution, categories.weight * means.mean)
         end as contribution,
         categories.parent,
     from means

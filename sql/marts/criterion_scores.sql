@@ -25,9 +25,9 @@ final as (
         means.pass_rate,
         intervals.pass_low,
         intervals.pass_high,
-        means.n / means.output_count as coverage_rate,
+        coalesce(means.n / nullif(means.output_count, 0), 1.0) as coverage_rate,
         means.weight_share as weight,
-        case when not rubric.has_case_weights then means.weight_share * means.mean end as contribution,
+        case when not rubric.has_own_weights then means.weight_share * means.mean end as contribution,
     from means
     inner join groups on means.group_number = groups.group_number
     cross join rubric

@@ -49,6 +49,7 @@ judged as (
         on held.run_id = verdicts.run_id
         and held.output_id = verdicts.output_id
         and held.criterion_id = verdicts.criterion_id
+    where not starts_with(coalesce(verdicts.reason, ''), 'not_applicable: condition not met')
 ),
 
 final as (

@@ -129,7 +129,7 @@ def weigh_pairs(sides: PairedSides, rubric: Rubric) -> WeightedPairs:
     is_scored = sides.overall.is_scored
     places = sides.overall.places[is_scored]
     by_criterion = dict(_weighted_verdicts(sides, scaled_weights(rubric), places))
-    optional = {criterion.id for criterion in rubric.criteria if not criterion.required}
+    optional = {criterion.id for criterion in rubric.criteria if not criterion.required or criterion.applies}
     weighed = tuple(replace(verdicts, is_required=name not in optional) for name, verdicts in by_criterion.items())
     scores = PairedScores(weighed, places.size)
     is_skipped = rubric.missing == "skip"

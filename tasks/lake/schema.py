@@ -288,7 +288,11 @@ def _views(connection: duckdb.DuckDBPyConnection, at: int | None) -> dict[str, s
 # view, keep the others. Each view comes after the views it reads.
 KNOWN_VIEWS = {
     "criterion_ladders": ("2283875e32f1bc36200c019e70ac867a",),
-    "verdict_lines": ("a6617511ec2000079d41a40fca929b74", "42fe8eced4be649358eb3e40636f501d"),
+    "verdict_lines": (
+        "a6617511ec2000079d41a40fca929b74",
+        "42fe8eced4be649358eb3e40636f501d",
+        "0dae41769dfe17d25adfaae617354351",
+    ),
     "mean_lines": ("e236563ab43fb9bc4e4edbd53d1de9be", "ddb49d1aff98a7569491168ee87a4227"),
     "output_feedback": ("78bd757f3d06a9093bc1796d67537454", "cb7fd5563ac3f6772b7c41dd1b7f9f1b"),
     "run_feedback": ("2ba9ec8641077e13fb39bdbbbb4289b0", "ca89289f839bea73de8227b0f62654fb"),

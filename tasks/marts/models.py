@@ -73,7 +73,14 @@ SOURCES = frozenset(
     {
         *("source_outputs", "source_verdicts", "source_judgments", "source_run", "source_timings"),
         *("source_criteria", "source_category_weights", "source_categories", "source_steps", "source_case_criteria"),
-        *("source_opinions", "source_agreement", "source_audited", "source_run_comparisons", "source_case_weights"),
+        *(
+            "source_conditions",
+            "source_opinions",
+            "source_agreement",
+            "source_audited",
+            "source_run_comparisons",
+            "source_case_weights",
+        ),
     }
 )
 

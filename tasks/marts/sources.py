@@ -33,6 +33,8 @@ _PAID_SCHEMA = pa.schema(
 )
 # A node on the path from the root of a category tree ('' for the whole) down to the criterion, and its weight among its
 # siblings under parent. No rows without a tree.
+# A criterion that applies by a condition; is_required: it has to have a score where the condition holds.
+CONDITIONS_SCHEMA = pa.schema([pa.field("criterion_id", pa.string()), pa.field("is_required", pa.bool_())])
 STEPS_SCHEMA = pa.schema(
     [
         *(pa.field(name, pa.string()) for name in ("root", "criterion_id", "parent", "node")),
@@ -76,6 +78,10 @@ def add_rubric_sources(connection: duckdb.DuckDBPyConnection, run_id: str, rubri
                 for criterion_id, weight in of_category.items()
             ],
             schema=CATEGORY_WEIGHTS_SCHEMA,
+        ),
+        "source_conditions": pa.Table.from_pylist(
+            [{"criterion_id": each.id, "is_required": each.required} for each in rubric.conditional_criteria],
+            schema=CONDITIONS_SCHEMA,
         ),
         "source_steps": pa.Table.from_pylist(
             [

@@ -115,7 +115,7 @@ class ClaimsScoring(ListMethod):
         usual_count = _claims_of_sentence(planning.ledger)
         opinions = lists.judge.list_votes(criterion.id)
         counts = {index: ListCount() for index in (writer_index, *(opinion.judge_index for opinion in opinions))}
-        for shard in planning.ingested.shards:
+        for shard in planning.shards_of(criterion):
             units = [
                 unit
                 for output_id, case in read_cases(shard)

@@ -27,6 +27,7 @@ from gradebook.tasks.judging.opinions.rows import (
 from gradebook.tasks.judging.settings.judge import ONLY
 from gradebook.tasks.methods.judge_shard import JudgedShards, SavedCosts
 from gradebook.tasks.methods.method import NO_JUDGE, ScoringMethod, ScoringSetup, leave_unscored
+from gradebook.tasks.planning.applying import applied_shard
 from gradebook.tasks.planning.cases import plan_cases, views_of
 from gradebook.tasks.planning.estimates import asked_judges, estimate_opinion
 from gradebook.tasks.planning.plan import MethodPlan, Planning
@@ -42,6 +43,8 @@ JudgeUnrated = Callable[[pa.ChunkedArray], pa.Table]
 
 class JudgeScoring(ScoringMethod):
     """Levels by the run's judge; outputs that people rated keep the ratings where the rubric prefers people."""
+
+    reads_whole_shards = True  # all criteria are asked together
 
     def plan(self, planning: Planning, criteria: Sequence[Criterion]) -> MethodPlan:
         """Write a plan file for each criterion and shard, and one for the per-case criteria of each shard."""
@@ -75,7 +78,8 @@ class JudgeScoring(ScoringMethod):
         self, setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing
     ) -> pa.Table:
         """Judge one criterion over one shard. Raises as `JudgedShards.answers`."""
-        output_ids = pq.read_table(shard, columns=["output_id"]).column(0)
+        asked_shard = applied_shard(setup.folder, criterion, shard, shard_index)
+        output_ids = pq.read_table(asked_shard, columns=["output_id"]).column(0)
         if not prefers_people(criterion):
             return judge_outputs(setup, [(criterion, output_ids)], criterion.id, shard, shard_index, timing)
 

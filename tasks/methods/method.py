@@ -83,12 +83,14 @@ class ScoringSetup:
 class ScoringMethod:
     """Scoring of criteria by one method; a subclass overrides its steps. `METHODS` has an object of each, by kind.
 
-    is_computed: code decides from a shard's rows alone, so that a worker of a cluster may do it. unrecorded: reason of
-    verdicts by recorded replies, which hold nothing of the method. outside_run: reason of verdicts outside a run, where
-    nothing can score it.
+    is_computed: code decides from a shard's rows alone, so that a worker of a cluster may do it. reads_whole_shards: it
+    is given all rows of a shard, also where a criterion applies to some; verdicts on the others are dropped.
+    unrecorded: reason of verdicts by recorded replies, which hold nothing of the method. outside_run: reason of
+    verdicts outside a run, where nothing can score it.
     """
 
     is_computed = False
+    reads_whole_shards = False
     unrecorded: str | None = None
     outside_run: str | None = None
 

@@ -21,6 +21,7 @@ from gradebook.tasks.judging.settings.judge import Judge
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import lake_exists
 from gradebook.tasks.methods.table import METHODS
+from gradebook.tasks.planning.applying import applied_count
 from gradebook.tasks.planning.cases import read_cases
 from gradebook.tasks.planning.estimates import OpinionEstimate
 from gradebook.tasks.planning.plan import CriterionPlan, Planning, RunPlan, sum_costs
@@ -72,7 +73,12 @@ def plan_run(  # noqa: PLR0913 - the run, its judge and its request
     """
     own_count = count_case_criteria(folder)
     criterion_plans = [
-        CriterionPlan(criterion.id, criterion.method.type, ingested.output_count) for criterion in rubric.criteria
+        CriterionPlan(
+            criterion.id,
+            criterion.method.type,
+            applied_count(folder, criterion, ingested.shards) if criterion.applies else ingested.output_count,
+        )
+        for criterion in rubric.criteria
     ]
     criterion_plans += (
         [CriterionPlan(CASE_CRITERIA, "", own_count.criterion_count)] if own_count.criterion_count else []

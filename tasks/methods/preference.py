@@ -30,6 +30,7 @@ from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import file_list, open_database, query, quoted
 from gradebook.tasks.methods.list_answers import ListJudges, ListMethod
 from gradebook.tasks.methods.method import ScoringSetup
+from gradebook.tasks.planning.applying import applied_shard
 from gradebook.tasks.planning.estimates import ListCount, ListPlanner
 from gradebook.tasks.planning.plan import Planning
 from gradebook.tasks.planning.preferences import (
@@ -134,7 +135,7 @@ class PreferenceScoring(ListMethod):
         """Requests for both orders of all pairs."""
         opinions = preference_opinions(lists.judge, criterion.id)
         counts = {opinion.judge_index: ListCount() for opinion in opinions}
-        for index, shard in enumerate(planning.ingested.shards):
+        for index, shard in enumerate(planning.shards_of(criterion)):
             pairs = [pair for pair in read_pairs(planning.folder, criterion.id, shard, index) if pair.is_asked]
             lists_of_pairs = [pair_list for pair in pairs for pair_list in pair.lists(criterion, ({}, {}))]
             lists.count_votes(opinions, PREFERENCE_SCALE, lists_of_pairs, counts)
@@ -262,12 +263,12 @@ def write_pairs(
             raise InputError(f"{criterion.id}: method.against", BASELINE, "a run with --baseline")
         with connect_up_to_date(lake) as connection, _views(connection, _OF_BASELINE, run_id=quoted(baseline)):
             groups = [_group(own, other) for other, own in paired_groups(lake, folder.run_id, baseline, shards)]
-            _write(connection, folder, criterion.id, shards, groups, f"the run {baseline}")
+            _write(connection, folder, criterion, shards, groups, f"the run {baseline}")
     else:
         select = f"select output, {_COLUMNS} from read_parquet({{files}})"
         with open_database() as connection, _views(connection, select, files=file_list(shards)):
             groups = _groups_of(connection, criterion.id, against, shards)
-            _write(connection, folder, criterion.id, shards, groups, against)
+            _write(connection, folder, criterion, shards, groups, against)
 
 
 @contextmanager
@@ -300,13 +301,14 @@ def _group(own: Row, other: Row) -> Row:
 def _write(
     connection: duckdb.DuckDBPyConnection,
     folder: RunFolder,
-    criterion_id: str,
+    criterion: Criterion,
     shards: Sequence[str],
     groups: Sequence[Row],
     name: str,
 ) -> None:
     connection.register("answer_groups", pa.Table.from_pylist(list(groups), _GROUP_SCHEMA))
-    for index, shard in enumerate(shards):
+    for index, whole_shard in enumerate(shards):
+        shard = applied_shard(folder, criterion, whole_shard, index)
         own_rows = (
             f"select file_row_number as place, {_COLUMNS} from read_parquet('{quoted(shard)}', file_row_number = true)"
         )
@@ -314,7 +316,7 @@ def _write(
         pairs = connection.execute(query("methods/answer_pairs")).to_arrow_table()
         reasons = [_reason(count, name) for count in pairs.column("other_count").to_pylist()]
         columns = [*pairs.columns[:3], pa.array(reasons, pa.string())]
-        write_parquet(folder.pairs_file(criterion_id, index), pa.table(columns, schema=PAIR_SCHEMA))
+        write_parquet(folder.pairs_file(criterion.id, index), pa.table(columns, schema=PAIR_SCHEMA))
     connection.execute("drop view if exists own_outputs")
     connection.unregister("answer_groups")
 

@@ -122,6 +122,8 @@ def _drawn(case_id: str) -> bytes:
 class SimilarityScoring(ScoringMethod):
     """Outputs compared with their own texts, and with those of other cases."""
 
+    reads_whole_shards = True  # the other cases may be any
+
     def outside(self, lake: Lake, rubric: Rubric, baseline: str, shard: str) -> OtherCases:
         """The baseline's cases as the other cases, by the wording of their texts."""
         others = OtherCases((shard,), compared=read_compared_texts(lake, rubric, baseline))

@@ -82,7 +82,7 @@ class StepsScoring(ListMethod):
         opinions = lists.judge.list_votes(criterion.id)
         counts = {opinion.judge_index: ListCount() for opinion in opinions}
         asked_criterion = step_criterion(criterion, planning.rubric.taxonomy)
-        for shard in planning.ingested.shards:
+        for shard in planning.shards_of(criterion):
             units = (step_unit(asked_criterion, *case) for case in read_cases(shard, with_steps=True))
             part_lists = [
                 step_list

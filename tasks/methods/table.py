@@ -2,17 +2,21 @@
 
 from collections.abc import Sequence
 
+import pyarrow as pa
+
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.methods.check import CheckScoring, RatingsScoring, SchemaScoring
 from gradebook.tasks.methods.claims import ClaimsScoring
 from gradebook.tasks.methods.function import FunctionScoring
 from gradebook.tasks.methods.judge import JudgeScoring
-from gradebook.tasks.methods.method import ScoringMethod
+from gradebook.tasks.methods.method import ScoringMethod, ScoringSetup
 from gradebook.tasks.methods.preference import PreferenceScoring
 from gradebook.tasks.methods.similarity import SimilarityScoring
 from gradebook.tasks.methods.steps import StepsScoring
+from gradebook.tasks.planning.applying import applied_shard, with_left_out, write_applied_shards
 from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.timings import Timing
 
 # By `kind` of the method's settings.
 METHODS: dict[str, ScoringMethod] = {
@@ -35,8 +39,24 @@ def method_of(criterion: Criterion) -> ScoringMethod:
 
 def prepare_methods(lake: Lake, folder: RunFolder, rubric: Rubric, shards: Sequence[str], baseline: str | None) -> None:
     """Write what the methods of a rubric's criteria read to the run's folder. Raises `InputError`."""
+    write_applied_shards(folder, rubric, shards)
     for criterion in rubric.criteria:
         method_of(criterion).prepare(lake, folder, criterion, shards, baseline)
+
+
+def score_criterion(
+    setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing
+) -> pa.Table:
+    """Verdicts of a criterion over a shard, in its order: `VERDICT_SCHEMA`, one row per output.
+
+    Those on outputs that the criterion does not apply to are unscored, with the reason, and nothing is asked of them.
+    """
+    method = method_of(criterion)
+    if criterion.applies is None:
+        return method.score_shard(setup, criterion, shard, shard_index, timing)
+    part = shard if method.reads_whole_shards else applied_shard(setup.folder, criterion, shard, shard_index)
+    verdicts = method.score_shard(setup, criterion, part, shard_index, timing)
+    return with_left_out(setup.folder, criterion, verdicts, shard, shard_index)
 
 
 def is_computed(criterion: Criterion) -> bool:

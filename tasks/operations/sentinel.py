@@ -25,7 +25,7 @@ from gradebook.tasks.lake.sql import query
 from gradebook.tasks.operations.anchors import SEED, WatchRequest, intact_outputs, read_anchors
 from gradebook.tasks.planning.estimates import Asked, Tally, estimate_opinion, read_past
 from gradebook.tasks.rewards.asking import Asking
-from gradebook.tasks.rewards.outputs import ReadOutput, Verdict
+from gradebook.tasks.rewards.outputs import ReadOutput, Verdict, with_unmet
 from gradebook.tasks.rewards.scorer import checked_judge
 from gradebook.tasks.rubric_store.versions import stored_rubric
 
@@ -183,7 +183,7 @@ class _Night:
         asked_criteria = tuple(criterion for criterion in rubric.criteria if criterion.id in self.criteria)
         self.rubric = rubric.model_copy(update={"criteria": asked_criteria})
         self.costs: dict[str, list[float | None]] = defaultdict(list)  # of all that is asked, by criterion
-        self.history, self.outputs = history, outputs
+        self.history, self.outputs = history, with_unmet(self.rubric, outputs)
         self.lost_count = len({row["output_id"] for row in anchors}) - len(outputs)
         counts = history.draw_counts()
         self.is_reference = any(counts.get(output.output_id, 0) < request.reference for output in outputs)

@@ -10,7 +10,7 @@ from typing import Self
 import duckdb
 import pyarrow as pa
 
-from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.model.verdicts import JUDGMENT_SCHEMA
 from gradebook.tasks.datasets.case_criteria import OwnCount
 from gradebook.tasks.datasets.ingest import Ingested
@@ -20,6 +20,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect, lake_exists
 from gradebook.tasks.lake.sql import open_database
 from gradebook.tasks.ledger.ledger import HELD_COLUMNS, HELD_SCHEMA, journaled_judgments
+from gradebook.tasks.planning.applying import applied_shard
 from gradebook.tasks.planning.estimates import ListPlanner, OpinionEstimate, Past, read_past
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -187,6 +188,10 @@ class Planning:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    def shards_of(self, criterion: Criterion) -> list[str]:
+        """Shards with the outputs that a criterion applies to."""
+        return [applied_shard(self.folder, criterion, shard, index) for index, shard in enumerate(self.ingested.shards)]
 
     @cached_property
     def ledger(self) -> duckdb.DuckDBPyConnection:

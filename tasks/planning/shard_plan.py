@@ -36,6 +36,7 @@ from gradebook.tasks.judging.replies.batched_criteria import PackedQuestion, ask
 from gradebook.tasks.judging.replies.question import Question
 from gradebook.tasks.judging.settings.judge import Judge, Opinion, Packing
 from gradebook.tasks.lake.sql import query
+from gradebook.tasks.planning.applying import left_out_ids
 from gradebook.tasks.planning.cases import media_bytes
 from gradebook.tasks.planning.estimates import COUNTED_SCHEMA, Tallies, Tally, count_asked, count_typed
 from gradebook.tasks.ratings.run_ratings import rated_outputs
@@ -239,7 +240,9 @@ class ShardPlanner:
         for group in (judged[first : first + size] for first in range(0, len(judged), size)):
             wanted = _Wanted()
             for criterion in group:
-                self._want(wanted, criterion, batches, cases, range(len(cases.output_ids)))
+                left_out = left_out_ids(self._folder, criterion, shard_index)
+                rows = [row for row, output_id in enumerate(cases.output_ids) if output_id not in left_out]
+                self._want(wanted, criterion, batches, cases, rows)
             for criterion, rows in zip(group, _by_criterion(_join(self._ledger, wanted), group), strict=True):
                 counted = self._write(rows, criterion.id, shard_index, judged)
                 for opinion in self._judge.votes(criterion.id):

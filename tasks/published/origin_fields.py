@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gradebook.rubrics.importers.case_rows import prompt_text
+from gradebook.rubrics.model.conditions import unmet_words
 from gradebook.rubrics.prompts.chat import read_chat
 from gradebook.rubrics.prompts.reply_parser import read_requirements, requirement_line
 from gradebook.rubrics.text.wording import counted, price_words, score_words, spread_words
@@ -31,7 +32,9 @@ def origin_fields(origin: Origin) -> Iterator[OriginField]:
 def _fields(origin: Origin) -> Iterator[OriginField]:
     row = origin.row
     level = f"{row['level_id']}, " if row["level_id"] else ""
-    verdict = f"unscored, {row['reason']}" if row["score"] is None else f"{level}{score_words(row['score'])}"
+    unmet = unmet_words(row["reason"])
+    unscored = f"unscored, {row['reason']}" if unmet is None else f"does not apply: {unmet}"
+    verdict = unscored if row["score"] is None else f"{level}{score_words(row['score'])}"
     yield OriginField("verdict", f"{row['criterion_id']} of {model_name(row)}, case {row['case_id']}: {verdict}")
     weight = "no weight (a gate)" if not row["weight"] else f"weight {row['weight']}"
     threshold = "" if row["threshold"] is None else f", threshold {row['threshold']}"

@@ -210,7 +210,7 @@ def _check_intervals(
         and calibration.corrected.ci_low is not None
     }
     for row in criteria:
-        if row["is_gate"]:
+        if row["is_gate"] and row["output_count"]:  # one with a condition may apply to no output
             yield _check_gate(rubric, row, corrections.failures.get((model_name(row), row["criterion_id"])))
     for row in models:
         if row["own_gate_count"]:

@@ -54,13 +54,14 @@ def exported_ratings(lake: Lake, run_id: str | None, shape: str) -> list[dict[st
         rows = list(read_rows(connection, query("ratings/exported_ratings"), run_id=run_id))
         steps = read_rows(connection, query("ratings/exported_steps"), run_id=run_id) if shape == "jsonl" else []
         claims = read_rows(connection, query("ratings/exported_claims"), run_id=run_id) if shape == "jsonl" else []
+        unmet = [] if run_id is None else read_rows(connection, query("ratings/unmet_conditions"), run_ids=[run_id])
         offered = None if rows or claims or run_id is None else offered_note(connection, run_id, lake.words())
     if not rows and not claims:
         what = f"no rating in {lake.name}" if run_id is None else f"no rating that counts in {run_id}"
         raise InputError(
             "export ratings", what, "some", offered or "`gradebook people rate` or `gradebook people ratings import`"
         )
-    add_sheet_scores(rows, rubric)
+    add_sheet_scores(rows, rubric, unmet)
     match shape:
         case "potato":
             return list(_potato_rows(rows, rubric))
@@ -74,21 +75,23 @@ def exported_ratings(lake: Lake, run_id: str | None, shape: str) -> list[dict[st
             return [*rating_rows, *map(_claims_row, claims)]
 
 
-def add_sheet_scores(rows: list[Row], rubric: Rubric | None) -> None:
+def add_sheet_scores(rows: list[Row], rubric: Rubric | None, unmet: Sequence[Row]) -> None:
     """Add the score of a rater's sheet by the rubric: `sheet_score`, 0..1, and `sheet_rating`, on the raters' scale.
 
-    Both are null without a rubric, and where a criterion with a weight has no rating.
+    Both are null without a rubric, and where a criterion with a weight has no rating. unmet: output_id and criterion_id
+    of criteria that do not apply.
     """
+    left_out: dict[str, set[str]] = {}
+    for row in unmet:
+        left_out.setdefault(row["output_id"], set()).add(row["criterion_id"])
     rule = None if rubric is None else ScoreRule(rubric)
     scale = None if rubric is None else rating_scale(rubric)
     for _, group in groupby(sorted(rows, key=_sheet_of), key=_sheet_of):
         sheet = list(group)
         own_criteria = read_case_criteria_text(sheet[0]["criteria"]) if sheet[0]["criteria"] else ()
-        score = (
-            None
-            if rule is None
-            else rule.score({row["criterion_id"]: row["score"] for row in sheet}, own_criteria).score
-        )
+        scores = {row["criterion_id"]: row["score"] for row in sheet}
+        not_met = left_out.get(sheet[0]["output_id"], ())
+        score = None if rule is None else rule.score(scores, own_criteria, not_met).score
         rating = None if score is None or scale is None or own_criteria else on_scale(score, scale)
         for row in sheet:
             row |= {"sheet_score": score, "sheet_rating": rating}

@@ -186,11 +186,15 @@ class RatingSession:
         return sides if shown_first(self.run_id, sheet.rater, sheet.output_id) == "a" else sides[::-1]
 
     def criteria_of(self, sheet: Sheet) -> dict[str, Criterion | Overall]:
-        """Criteria of the session and per-case criteria of the sheet's output, by id; the overall row last."""
+        """Criteria of the session and per-case criteria of the sheet's output, by id; the overall row last.
+
+        Criteria whose condition does not hold for the output are left out.
+        """
         own_criteria = {
             criterion.id: criterion for criterion in map(read_case_criterion, sheet.texts.get("criteria", ()))
         }
-        criteria = {name: criterion for name, criterion in self.criteria.items() if name != OVERALL} | own_criteria
+        left_out = (OVERALL, *sheet.texts.get("left_out", ()))
+        criteria = {name: criterion for name, criterion in self.criteria.items() if name not in left_out} | own_criteria
         criteria |= {OVERALL: self.criteria[OVERALL]} if OVERALL in self.criteria else {}
         return pair_criteria(criteria) if self.has_pairs else criteria
 
@@ -371,6 +375,9 @@ def _find_tasks(lake: Lake, options: _TaskOptions) -> tuple[str, Row, str, tuple
         tasks = _with_case_criteria(
             tasks, own_criteria, has_others=any(name != OVERALL for name in criteria) or options.has_pairs
         )
+        if rubric.conditional_criteria:
+            run_ids = [name for name in (run_id, options.baseline_run_id) if name is not None]
+            tasks = _without_unmet(connection, run_ids, criteria, tasks)
     prepare_lake(lake)
     return run_id, row, name, tasks
 
@@ -511,6 +518,24 @@ def _with_case_criteria(
             tasks_to_rate.append(replace(task, texts={**task.texts, "criteria": bodies}))
         elif has_others:
             tasks_to_rate.append(task)
+    return tuple(tasks_to_rate)
+
+
+def _without_unmet(
+    connection: duckdb.DuckDBPyConnection,
+    run_ids: Sequence[str],
+    criteria: Mapping[str, Criterion | Overall],
+    tasks: Sequence[Task],
+) -> tuple[Task, ...]:
+    """Tasks with the criteria whose condition does not hold, as `left_out`; those with nothing to rate are dropped."""
+    unmet: dict[str, list[str]] = {}
+    for row in read_rows(connection, query("ratings/unmet_conditions"), run_ids=list(run_ids)):
+        unmet.setdefault(row["output_id"], []).append(row["criterion_id"])
+    tasks_to_rate = []
+    for task in tasks:
+        left_out = sorted({name for output_id in task.output_id.split() for name in unmet.get(output_id, ())})
+        if "criteria" in task.texts or any(name != OVERALL and name not in left_out for name in criteria):
+            tasks_to_rate.append(replace(task, texts={**task.texts, "left_out": left_out}) if left_out else task)
     return tuple(tasks_to_rate)
 
 

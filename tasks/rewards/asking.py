@@ -250,13 +250,15 @@ class Asking:
     def questions(self, row: ReadOutput) -> Iterator[tuple[Opinion, Question | Several]]:
         """Votes wanted on an output: of the rubric's criteria, batched where the judge batches, and of its own."""
         own_judged = [criterion for criterion in row.own if criterion.method.type == "judge"]
-        cases = _cases(row.output, {*map(audio_and_view, (*self._rubric.judged_criteria, *own_judged))})
+        cases = _cases(row.output, {*map(audio_and_view, judged_criteria(self._rubric, row))})
         for opinion in self._opinions:
             if not self.judge.drawn_rows(opinion, [row.output_id], [0]):
                 continue
             ask = partial(self._question, row, cases, opinion)
             batchable = [
-                criterion for criterion in self._rubric.judged_criteria if opinion in self._votes[criterion.id]
+                criterion
+                for criterion in self._rubric.judged_criteria
+                if opinion in self._votes[criterion.id] and criterion.id not in row.unmet
             ]
             packing = self._packings[opinion]
             packs = [tuple(ask(criterion, pack) for criterion in pack) for pack in packs_of(batchable, packing)]
@@ -403,4 +405,5 @@ def unjudged(rubric: Rubric, outputs: Sequence[ReadOutput], reason: str) -> Mapp
 
 def judged_criteria(rubric: Rubric, row: ReadOutput) -> tuple[Criterion, ...]:
     """Criteria of a rubric and of an output that a judge scores."""
-    return (*rubric.judged_criteria, *(criterion for criterion in row.own if criterion.method.type == "judge"))
+    of_rubric = (criterion for criterion in rubric.judged_criteria if criterion.id not in row.unmet)
+    return (*of_rubric, *(criterion for criterion in row.own if criterion.method.type == "judge"))

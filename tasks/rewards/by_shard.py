@@ -106,7 +106,13 @@ class ShardScorer:
             write_shard(_shard(outputs), shard)
             with self._setup(folder) as setup:
                 for criterion in self.criteria:
-                    verdicts = self._verdicts(setup, criterion, str(shard))
+                    met_shard = shard
+                    if any(criterion.id in output.unmet for output in outputs):
+                        met_shard = folder.path / f"{criterion.id}.parquet"
+                        write_shard(
+                            _shard([output for output in outputs if criterion.id not in output.unmet]), met_shard
+                        )
+                    verdicts = self._verdicts(setup, criterion, str(met_shard))
                     batch.verdicts.update(
                         {
                             (index, name): verdict
@@ -136,7 +142,8 @@ class ShardScorer:
             )
 
     def _verdicts(self, setup: ScoringSetup, criterion: Criterion, shard: str) -> dict[tuple[str, str], Any]:
-        """Verdicts by output id; none where the judge is missing."""
+        """Verdicts by output id; none where the judge is missing. shard: outputs that the criterion applies to."""
+        criterion = criterion.model_copy(update={"applies": None})
         if criterion.method.is_asked and setup.judged is None:
             return {}
         method, reason = method_of(criterion), None

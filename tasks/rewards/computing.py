@@ -60,10 +60,10 @@ class CodeScorer:
         checked = [checked_criterion for decide in self._decisions for checked_criterion in decide(shard, folders)]
         tables = [leave_unscored(NO_RUN, criterion, shard, reason) for criterion, reason in self._unscorable]
         for criterion, method in self._by_rows:
-            rows = _shard(outputs, indices, method.columns(criterion))
+            rows = _met_rows(outputs, indices, criterion, method.columns(criterion))
             tables.append(method.score_rows(self._setup, criterion, rows, Timing("score")))
         for criterion, function in self._by_callables:
-            rows = _shard(outputs, indices, FUNCTION_COLUMNS)
+            rows = _met_rows(outputs, indices, criterion, FUNCTION_COLUMNS)
             tables.append(score_callable(NO_RUN, criterion, rows, function))
         own_outcomes = list(_score_own(outputs, folders))
         checked += [outcome for outcome in own_outcomes if isinstance(outcome, CheckedCriterion)]
@@ -89,6 +89,16 @@ def verdicts_by_index(table: pa.Table) -> Verdicts:
 def _shard(outputs: Sequence[ReadOutput], indices: pa.Array, columns: Collection[str]) -> pa.Table:
     values = {name: [getattr(output.output, name) for output in outputs] for name in OUTPUT_COLUMNS if name in columns}
     return pa.table({"output_id": indices} | {name: shard_column(name, column) for name, column in values.items()})
+
+
+def _met_rows(
+    outputs: Sequence[ReadOutput], indices: pa.Array, criterion: Criterion, columns: Collection[str]
+) -> pa.Table:
+    """Rows of the outputs that the criterion applies to."""
+    rows = _shard(outputs, indices, columns)
+    return (
+        rows.filter(pa.array([criterion.id not in output.unmet for output in outputs])) if criterion.applies else rows
+    )
 
 
 def _score_own(outputs: Sequence[ReadOutput], folders: tuple[Path, ...]) -> Iterator[CheckedCriterion | pa.Table]:

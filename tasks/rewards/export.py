@@ -80,7 +80,7 @@ def _rewarded(rule: RewardRule, row: Row) -> Rewarded:
     scores = dict(zip(row.pop("criterion_ids") or (), row.pop("scores") or (), strict=True))
     own_criteria = tuple(read_case_criterion(body) for body in row.pop("own") or ())
     row["own_weights"] = {criterion.id: _weight(criterion) for criterion in own_criteria if criterion.reward}
-    return Rewarded(row, scores, rule.reward(scores, own_criteria))
+    return Rewarded(row, scores, rule.reward(scores, own_criteria, row.pop("unmet") or ()))
 
 
 def _weight(criterion: CaseCriterion) -> float:

@@ -1,15 +1,17 @@
 """Single outputs: texts, rows and completions of a caller read as outputs, and the outcome of scoring one."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import duckdb
+import pyarrow as pa
 
+from gradebook.rubrics.checks.conditions import apply_condition, condition_columns
 from gradebook.rubrics.files.case_criteria import read_case_criteria_text
 from gradebook.rubrics.model.errors import Fault, InputError, OutputsError
-from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, Output, output_id, stored_output
+from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, Output, output_id, shard_column, stored_output
 from gradebook.rubrics.model.rubric import CaseCriterion, Rubric
 from gradebook.rubrics.model.scores import Reward
 from gradebook.rubrics.text.wording import counted
@@ -26,11 +28,24 @@ Given = str | Mapping[str, Any]  # a text, or a row of outputs
 
 @dataclass(frozen=True, slots=True)
 class ReadOutput:
-    """An output with its id and its own criteria."""
+    """An output with its id and its own criteria. unmet: reasons of the rubric's criteria that do not apply, by id."""
 
     output_id: str
     output: Output
     own: tuple[CaseCriterion, ...] = ()
+    unmet: Mapping[str, str] = field(default_factory=dict)
+
+
+def with_unmet(rubric: Rubric, rows: Sequence[ReadOutput]) -> list[ReadOutput]:
+    """Outputs with the criteria of a rubric whose condition does not hold. Raises as `apply_condition`."""
+    unmet: list[dict[str, str]] = [{} for _ in rows]
+    for criterion in rubric.conditional_criteria if rows else ():
+        names = dict.fromkeys(("case_id", *condition_columns(criterion)))
+        columns = {name: shard_column(name, [getattr(row.output, name) for row in rows]) for name in names}
+        reasons = apply_condition(criterion, pa.table(columns)).reasons.to_pylist()
+        for of_row, reason in zip(unmet, reasons, strict=True):
+            of_row.update({} if reason is None else {criterion.id: reason})
+    return [replace(row, unmet=of_row) if of_row else row for row, of_row in zip(rows, unmet, strict=True)]
 
 
 class RowReader:
@@ -40,6 +55,7 @@ class RowReader:
     """
 
     def __init__(self, rubric: Rubric, column_map: Mapping[str, str], *, is_unscored_allowed: bool = False) -> None:
+        self._rubric = rubric
         if unknown := [name for name in column_map if name not in OUTPUT_COLUMNS]:
             raise InputError("column_map", repr(unknown[0]), f"one of {', '.join(OUTPUT_COLUMNS)}")
         self._fitter = RowFitter(column_map, taken_ids(rubric), is_unscored_allowed=is_unscored_allowed)
@@ -53,7 +69,14 @@ class RowReader:
 
     def read_each(self, outputs: Iterable[Given]) -> list[ReadOutput | str]:
         """Read texts and rows; one that does not fit becomes the reason."""
-        return [self._read(output) for output in outputs]
+        rows = [self._read(output) for output in outputs]
+        return [self._with_unmet(row) for row in rows] if self._rubric.conditional_criteria else rows
+
+    def _with_unmet(self, row: ReadOutput | str) -> ReadOutput | str:
+        try:
+            return with_unmet(self._rubric, [row])[0] if isinstance(row, ReadOutput) else row
+        except InputError as error:
+            return str(error)
 
     def _read(self, output: Given) -> ReadOutput | str:
         fitted = self._fit(output)

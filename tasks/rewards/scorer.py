@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
+from gradebook.rubrics.model.conditions import unmet_words
 from gradebook.rubrics.model.errors import InputError, JudgeSettingsError, UnfinishedError
 from gradebook.rubrics.model.json_values import digest_of
 from gradebook.rubrics.model.rubric import CaseCriterion, Criterion, Rubric
@@ -35,6 +36,7 @@ from gradebook.tasks.rewards.outputs import (
     Verdict,
     refuse_misfits,
     rows_of_batch,
+    with_unmet,
 )
 from gradebook.tasks.rubric_store.versions import GivenRubric, load_rubric
 from gradebook.tasks.runs.function_settings import (
@@ -103,7 +105,9 @@ def feedback_on(score: Score, rubric: Rubric, own: tuple[CaseCriterion, ...]) ->
     counted = [verdict for verdict in score.criteria.values() if verdict.is_rewarded]
     unmet = [verdict for verdict in counted if _is_unmet(verdict, criteria[verdict.criterion_id])]
     unmet.sort(key=lambda verdict: (not verdict.is_gate, -abs(verdict.weight)))
-    unscored = tuple(verdict.criterion_id for verdict in counted if verdict.score is None)
+    unscored = tuple(
+        verdict.criterion_id for verdict in counted if verdict.score is None and unmet_words(verdict.reason) is None
+    )
     return Feedback(
         not unmet and not unscored,
         tuple(_mending(verdict, criteria[verdict.criterion_id]) for verdict in unmet),
@@ -365,8 +369,13 @@ class RubricScorer:
         parts = (
             (*self._unscored_parts, *(_part(criterion) for criterion in row.own)) if row.own else self._unscored_parts
         )
-        part_verdicts = [verdicts.get((index, part.criterion_id), NO_VERDICT) for part in parts]
-        total, reward = self._totals(tuple(verdict.score for verdict in part_verdicts), row.own)
+        part_verdicts = [
+            Verdict(None, None, row.unmet[part.criterion_id], None)
+            if part.criterion_id in row.unmet
+            else verdicts.get((index, part.criterion_id), NO_VERDICT)
+            for part in parts
+        ]
+        total, reward = self._totals(tuple(verdict.score for verdict in part_verdicts), row)
         return Score(
             row.output_id,
             total.score,
@@ -381,18 +390,18 @@ class RubricScorer:
             part_verdicts,
         )
 
-    def _totals(
-        self, values: tuple[float | None, ...], own: tuple[CaseCriterion, ...]
-    ) -> tuple[OutputScore, Reward | None]:
+    def _totals(self, values: tuple[float | None, ...], row: ReadOutput) -> tuple[OutputScore, Reward | None]:
         """Score and reward from the scores by criterion; remembered, as checks give few different ones."""
-        totals = None if own else self._totals_cache.get(values)
+        own, unmet = row.own, row.unmet
+        is_usual = not own and not unmet
+        totals = self._totals_cache.get(values) if is_usual else None
         if totals is not None:
             return totals
         names = (*(part.criterion_id for part in self._unscored_parts), *(criterion.id for criterion in own))
         scores = dict(zip(names, values, strict=True))
-        reward = None if self._reward_rule is None else self._reward_rule.reward(scores, own)
-        totals = self._rule.score(scores, own), reward
-        if not own and len(self._totals_cache) < MOST_CACHED_TOTALS:
+        reward = None if self._reward_rule is None else self._reward_rule.reward(scores, own, unmet)
+        totals = self._rule.score(scores, own, unmet), reward
+        if is_usual and len(self._totals_cache) < MOST_CACHED_TOTALS:
             self._totals_cache[values] = totals
         return totals
 
@@ -412,7 +421,7 @@ def _refuse_settings(
 
 def score_stored(scorer: RubricScorer, outputs: Sequence[ReadOutput]) -> Scores:
     """Score outputs of a lake."""
-    return scorer._score(outputs)
+    return scorer._score(with_unmet(scorer.rubric, outputs))
 
 
 def ledger_id_of(scorer: RubricScorer) -> str | None:

@@ -32,7 +32,7 @@ from gradebook.tasks.judging.settings.judge import FIRST, Judge
 from gradebook.tasks.ledger.ledger import held_judgments, settle_run
 from gradebook.tasks.methods.judge_shard import JudgedShards, has_missing_scores
 from gradebook.tasks.methods.method import ScoringMethod, ScoringSetup, ShardCache
-from gradebook.tasks.methods.table import METHODS, is_computed, method_of
+from gradebook.tasks.methods.table import METHODS, is_computed, score_criterion
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.planning.shard_plan import open_keys
 from gradebook.tasks.runs.run import Run, code_version
@@ -53,7 +53,7 @@ def score_shard(setup: ScoringSetup, criterion: Criterion, shard: str, shard_ind
     with slot:
         if not _skip_finished(setup, path):
             with _timed_scoring(setup, criterion.id, shard_index) as timing:
-                verdicts = method_of(criterion).score_shard(setup, criterion, shard, shard_index, timing)
+                verdicts = score_criterion(setup, criterion, shard, shard_index, timing)
                 timing.row_count = write_counted(path, verdicts)
     return path
 
@@ -213,6 +213,7 @@ class Computation:
     folder: RunFolder
     folders: tuple[Path, ...]  # folders of the dataset's files, for outputs that name a sound file
     schemas: Mapping[str, dict[str, Any]]  # the rubric's, by name
+    shard_index: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +240,7 @@ def shard_work(setup: ScoringSetup, rubric: Rubric, shard: str, shard_index: int
             setup.folder,
             setup.dataset_folders,
             setup.schemas,
+            shard_index,
         )
         for criterion in rubric.criteria
         if is_computed(criterion)
@@ -282,8 +284,8 @@ def record_work(folder: RunFolder, shard_index: int, timings: tuple[Timing, ...]
 def compute_verdicts(computation: Computation, shards: ShardCache) -> int:
     """Write the verdict file atomically; returns the number of verdicts."""
     setup = ScoringSetup(computation.folder, computation.schemas, computation.folders, shards=shards)
-    method = method_of(computation.criterion)
-    verdicts = method.score_shard(setup, computation.criterion, computation.shard, 0, Timing("score"))
+    criterion, shard_index = computation.criterion, computation.shard_index
+    verdicts = score_criterion(setup, criterion, computation.shard, shard_index, Timing("score"))
     return write_counted(computation.target, verdicts)
 
 

@@ -1,11 +1,12 @@
 """Notes of a run: everything that was skipped, changed or left unscored, stated for readers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gradebook.rubrics.model.methods import ROW_METHODS
+from gradebook.rubrics.model.scores import NO_WEIGHTS
 from gradebook.rubrics.prompts.model_families import family_of, is_same_model
 from gradebook.rubrics.text.wording import EACH_CASE_ONCE, counted
 from gradebook.tasks.comparing.baseline import baseline_notes
@@ -20,6 +21,7 @@ from gradebook.tasks.lake.data_files import CHANGED, changed_newest_files
 from gradebook.tasks.lake.sql import file_list, open_database
 from gradebook.tasks.ledger.ledger import answering_models, unreadable_replies
 from gradebook.tasks.methods.table import METHODS
+from gradebook.tasks.planning.applying import condition_notes
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.ratings.run_ratings import prefers_people
 from gradebook.tasks.runs.function_settings import function_of, runnable_functions
@@ -74,6 +76,8 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
     }
     notes = [sentence for sentence, is_true in sentences.items() if is_true]
     notes = [
+        *condition_notes(run.folder, run.rubric, ingested.shards, ingested.output_count),
+        *_scoreless_note(run),
         *ingested.notes,
         *filter(None, [left_out_note(run.request.outputs)]),
         *run.folder.warnings,
@@ -126,6 +130,16 @@ def _uneven_note(run: Run, ingested: Ingested) -> dict[str, bool]:
         f"(`weights: {run.rubric.weights}` of the rubric)": True
         for fewest, most in rows
     }
+
+
+def _scoreless_note(run: Run) -> Iterator[str]:
+    """A sentence on outputs to which no criterion with a weight applies, by their conditions."""
+    if any(criterion.own_weight for criterion in run.rubric.conditional_criteria):
+        reasons = (
+            pq.read_table(run.folder.mart_file("output_scores"), columns=["unscored_reason"]).column(0).to_pylist()
+        )
+        if count := reasons.count(NO_WEIGHTS):
+            yield f"{counted(count, 'output')} without a score: no criterion with a weight applies"
 
 
 def _unrecorded(run: Run) -> dict[str, bool]:

@@ -15,6 +15,7 @@ from gradebook.tasks.judging.replies.question import LABEL_TOKENS
 from gradebook.tasks.judging.session.session import probe_members
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.ledger.ledger import settle_journals
+from gradebook.tasks.planning.applying import condition_notes
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.runs.run import Run
@@ -34,8 +35,9 @@ def preview_run(request: EvaluationRequest) -> tuple[Ingested, RunPlan]:
 
 
 def _preview_notes(run: Run, ingested: Ingested) -> tuple[str, ...]:
-    """Sentences on rows that are not scored, outputs that may be chosen by mistake, and judges without a price."""
-    return (*ingested.notes, *row_notes(ingested), *unpriced_notes(run.asked_models))
+    """Sentences on conditions, rows that are not scored, outputs that may be wrong, and judges without a price."""
+    conditions = condition_notes(run.folder, run.rubric, ingested.shards, ingested.output_count)
+    return (*conditions, *ingested.notes, *row_notes(ingested), *unpriced_notes(run.asked_models))
 
 
 def refuse_failing_start(request: EvaluationRequest, checked: CheckedRequest) -> None:

@@ -85,6 +85,8 @@ def refuse_other_questions(source: StoredRun, rubric: Rubric, counts: Row) -> No
             faults.append(f"{criterion.id}: not in {source.name}")
         elif changes := question_changes(olds[criterion.id], criterion, source.rubric, rubric):
             faults.append(f"{criterion.id}: another {' and '.join(changes)}")
+        elif olds[criterion.id].applies != criterion.applies:
+            faults.append(f"{criterion.id}: another condition")
         elif not counts.get(criterion.id):
             faults.append(f"{criterion.id}: no verdicts")
     if faults:

@@ -10,6 +10,7 @@ import duckdb
 from starlette.requests import Request
 from starlette.routing import Route
 
+from gradebook.rubrics.model.conditions import unmet_words
 from gradebook.rubrics.text.wording import score_words
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
@@ -344,5 +345,7 @@ def _verdict_cells(verdict: Row | None) -> tuple[Cell, ...]:
     if verdict is None:
         return ()
     if verdict["score"] is None:
-        return (Cell("–", None, note=verdict["reason"] or verdict["status"]),)
+        unmet = unmet_words(verdict["reason"])
+        note = verdict["reason"] or verdict["status"] if unmet is None else f"does not apply: {unmet}"
+        return (Cell("–", None, note=note),)
     return (Cell(verdict["level_id"] or score_words(verdict["score"]), verdict["score"]),)

@@ -25,6 +25,7 @@ DETAIL_TABLES: tuple[DetailTable, ...] = get_args(DetailTable)
 _WORKING_FOLDERS = (
     "shards",
     "blocks",
+    "applied",
     "plan",
     "media",
     "verdicts",

@@ -1,13 +1,14 @@
 """Marts of a small run given as plain values, built in a real DuckDB."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
 
+from gradebook.rubrics.model.conditions import UNMET
 from gradebook.rubrics.model.outputs import SHARD_SCHEMA
 from gradebook.rubrics.model.rubric import Rubric, category_weights, effective_weights, tree_steps
 from gradebook.rubrics.model.verdicts import JUDGMENT_SCHEMA, OPINION_SCHEMA, VERDICT_SCHEMA
@@ -17,6 +18,7 @@ from gradebook.tasks.comparing.run_comparison import RUN_COMPARISON_SCHEMA
 from gradebook.tasks.datasets.sample import CASE_WEIGHTS_SCHEMA
 from gradebook.tasks.lake.schema import make_tables, make_views
 from gradebook.tasks.marts.models import build_marts, model_order
+from gradebook.tasks.marts.sources import CONDITIONS_SCHEMA
 
 Row = dict[str, Any]
 
@@ -173,9 +175,13 @@ def load_sources(
     audited: tuple[Row, ...] = (),
     comparison: tuple[Row, ...] = (),
     case_weights: tuple[Row, ...] = (),
+    unmet: Mapping[str, Collection[str]] | None = None,
     **settings: Any,
 ) -> None:
-    """Make the sources. settings: of the rubric: missing, pass_threshold, require_thresholds."""
+    """Make the sources. settings: of the rubric: missing, pass_threshold, require_thresholds.
+
+    unmet: criteria with a condition, and the outputs for which it does not hold.
+    """
     known = outputs or {}
     rows_of: dict[str, tuple[pa.Schema, list[Row]]] = {
         "run": (RUN_SCHEMA, [RUN | settings]),
@@ -185,7 +191,11 @@ def load_sources(
             SHARD_SCHEMA,
             [OUTPUT | {"case_id": name} | known.get(name, {}) | {"output_id": name} for name in scores],
         ),
-        "verdicts": (VERDICT_SCHEMA, verdict_rows(scores)),
+        "conditions": (
+            CONDITIONS_SCHEMA,
+            [{"criterion_id": name, "is_required": criteria[name].get("is_required", True)} for name in unmet or ()],
+        ),
+        "verdicts": (VERDICT_SCHEMA, verdict_rows(scores, unmet or {})),
         "judgments": (JUDGMENT_SCHEMA, [JUDGMENT | row for row in judgments]),
         "opinions": (OPINION_SCHEMA, [OPINION | opinion_status(row) | row for row in opinions]),
         "timings": (TIMING_SCHEMA, [TIMING | row for row in timings]),
@@ -203,12 +213,13 @@ def opinion_status(row: Row) -> Row:
     return {"status": "unscored" if row.get("score") is None else "scored"}
 
 
-def verdict_rows(scores: Mapping[str, Mapping[str, float | None]]) -> list[Row]:
+def verdict_rows(scores: Mapping[str, Mapping[str, float | None]], unmet: Mapping[str, Collection[str]]) -> list[Row]:
     """Verdicts; unscored ones with a reason."""
     return [
         VERDICT
         | {"output_id": output_id, "criterion_id": criterion_id, "score": score}
         | ({"status": "unscored", "reason": "refused"} if score is None else {"status": "scored"})
+        | ({"reason": f"{UNMET}x is 1"} if output_id in unmet.get(criterion_id, ()) else {})
         for output_id, row in scores.items()
         for criterion_id, score in row.items()
     ]

@@ -1,4 +1,4 @@
--- Every criterion that is not optional has a scored verdict in every model and checkpoint.
+-- Every criterion that is not optional has a scored verdict in every model and checkpoint that it applies to.
 -- severity: warning
 with scores as (select * from criterion_scores),
 
@@ -10,7 +10,7 @@ final as (
         checkpoint,
         criterion_id,
     from scores
-    where n = 0 and criterion_id not in (select criterion_id from criteria where not is_required)
+    where n = 0 and output_count > 0 and criterion_id not in (select criterion_id from criteria where not is_required)
 )
 
 select * from final

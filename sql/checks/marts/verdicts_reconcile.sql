@@ -1,4 +1,4 @@
--- Scored and unscored verdicts add up to outputs times criteria plus per-case criteria, weighted ones and gates.
+-- Scored, unscored and unmet (by a condition) weighted verdicts and gates are outputs x criteria + per-case criteria.
 -- severity: error
 with verdicts as (select * from int_verdicts_weighted where is_weighted or is_gate),
 
@@ -10,6 +10,7 @@ counts as (
     select
         (select count(*) from verdicts) as scored_count,
         (select coalesce(sum(unscored_count), 0) from scores) as unscored_count,
+        (select count(*) from int_conditional_gaps where is_unmet and (is_weighted or is_gate)) as unmet_count,
         (select count(*) from scores) * (select count(*) from criteria where not is_per_case)
             + (select count(*) from criteria where is_per_case) as verdict_count,
 ),
@@ -17,7 +18,7 @@ counts as (
 final as (
     select *
     from counts
-    where scored_count + unscored_count <> verdict_count
+    where scored_count + unscored_count + unmet_count <> verdict_count
 )
 
 select * from final

@@ -13,8 +13,7 @@ rubric_parts as (
     from int_irregular_outputs_summed as outputs
     cross join categories
     anti join int_category_points_summed as points
-        on outputs.output_number = points.output_number
-        and categories.category_number = points.category_number
+        on outputs.output_number = points.output_number and categories.category_number = points.category_number
     where categories.output_number is null
 ),
 
@@ -60,6 +59,7 @@ merged as (
         on parts.output_number = applied.output_number and parts.category_number = applied.category_number
     full join case_parts as cases on parts.output_number = cases.output_number and categories.category = cases.category
     cross join int_rubric_summed as rubric
+    where not coalesce(applied.is_out, false) or cases.category is not null
 ),
 
 final as (

@@ -41,9 +41,12 @@ measured as (
 applied as (
     select
         groups.group_number, criteria.is_per_case, criteria.criterion_id, criteria.category, criteria.weight_share,
-        groups.output_count,
+        groups.output_count - coalesce(unmet.n, 0) as output_count,
     from int_groups_counted as groups
     cross join criteria
+    left join (
+        select group_number, criterion_number, countif(is_unmet) as n from int_conditional_gaps group by all
+    ) as unmet on groups.group_number = unmet.group_number and criteria.criterion_number = unmet.criterion_number
     where not criteria.is_per_case
     union all
     select

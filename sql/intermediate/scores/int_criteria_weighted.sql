@@ -1,7 +1,8 @@
 -- int_criteria_weighted: one row per criterion_id of the rubric, and one per output_number, criterion_id of a per-case
 -- criterion. criterion_number identifies the row within this run, below 0 for a per-case criterion. output_number is
--- null for a criterion of the rubric, which applies to every output. weight has one scale for both kinds; weight_share
--- is the share of the rubric's positive weights, null for a gate or a per-case criterion.
+-- null for a criterion of the rubric. weight has one scale for both kinds; weight_share is the share of the rubric's
+-- positive weights, null for a gate or a per-case criterion. is_required: it applies to every output, with a score or
+-- without; one with a condition does not.
 -- materialized: table
 with roots as (select * from int_trees_summed where root = ''),
 
@@ -45,16 +46,19 @@ final as (
         output_number,
         group_number,
         criterion_number < 0 as is_per_case,
-        criterion_id,
+        joined.criterion_id,
         category,
         weight,
         is_weighted,
         is_gate,
-        coalesce(is_required, true) as is_required,
+        coalesce(joined.is_required, true) and conditions.criterion_id is null as is_required,
         threshold,
         case when is_gate then gate_threshold else threshold end as pass_mark,
         weight_share,
     from joined
+    left join source_conditions as conditions
+        on joined.criterion_id = conditions.criterion_id
+        and joined.criterion_number > 0
 )
 
 select * from final

@@ -1,16 +1,9 @@
 -- int_irregular_outputs_summed: one row per output_number with a missing score or a per-case criterion; few outputs of
 -- most runs. applied_totals are over all criteria that apply to the output, scored_totals over those with a score. For
 -- any other output both equal the rubric's totals. excused_count: weighted criteria that are not required and have no
--- score.
+-- score. unmet_count: those of them whose condition does not hold.
 -- materialized: table
 with rubric as (select * from int_rubric_summed),
-
-case_criteria as (
-    select output_number, totals_of(weight, is_weighted, is_gate, threshold) as totals,
-    from int_criteria_weighted
-    where is_per_case
-    group by output_number
-),
 
 irregular as (
     select outputs.output_number
@@ -20,18 +13,30 @@ irregular as (
     where points.scored_count is distinct from rubric.criterion_count
     union
     select output_number
-    from case_criteria
+    from int_criteria_weighted
+    where is_per_case
 ),
 
--- Criteria that are not required apply to the outputs on which they have a score.
-optional as (
-    select
-        verdicts.output_number,
-        totals_of(verdicts.weight, verdicts.is_weighted, verdicts.is_gate, verdicts.threshold) as totals,
+-- Criteria that are not required apply to the outputs on which they have, or owe, a score.
+further as (
+    select verdicts.output_number, verdicts.weight, verdicts.is_weighted, verdicts.is_gate, verdicts.threshold,
+        false as is_per_case,
     from irregular
     inner join int_verdicts_weighted as verdicts on irregular.output_number = verdicts.output_number
     where not verdicts.is_required
-    group by verdicts.output_number
+    union all
+    select output_number, weight, is_weighted, is_gate, threshold, false from int_conditional_gaps where is_owed
+    union all
+    select output_number, weight, is_weighted, is_gate, threshold, true from int_criteria_weighted where is_per_case
+),
+
+others as (
+    select
+        output_number,
+        totals_of(weight, is_weighted, is_gate, threshold) as totals,
+        countif(is_weighted and not is_per_case) as optional_count,
+    from further
+    group by output_number
 ),
 
 scored as (
@@ -47,26 +52,22 @@ final as (
     select
         scored.output_number,
         scored.scored_totals,
-        rubric.totals.weighted_count - rubric.required_totals.weighted_count
-            - coalesce(optional.totals.weighted_count, 0) as excused_count,
+        rubric.totals.weighted_count - required.weighted_count - coalesce(others.optional_count, 0) as excused_count,
+        coalesce(unmet.n, 0) as unmet_count,
         struct_pack(
-            positive_weight := rubric.required_totals.positive_weight + coalesce(optional.totals.positive_weight, 0.0)
-                + coalesce(cases.totals.positive_weight, 0.0),
-            negative_weight := rubric.required_totals.negative_weight + coalesce(optional.totals.negative_weight, 0.0)
-                + coalesce(cases.totals.negative_weight, 0.0),
-            positive_count := rubric.required_totals.positive_count + coalesce(optional.totals.positive_count, 0)
-                + coalesce(cases.totals.positive_count, 0),
-            weighted_count := rubric.required_totals.weighted_count + coalesce(optional.totals.weighted_count, 0)
-                + coalesce(cases.totals.weighted_count, 0),
-            gate_count := rubric.required_totals.gate_count + coalesce(optional.totals.gate_count, 0)
-                + coalesce(cases.totals.gate_count, 0),
-            threshold_count := rubric.required_totals.threshold_count + coalesce(optional.totals.threshold_count, 0)
-                + coalesce(cases.totals.threshold_count, 0)
+            positive_weight := required.positive_weight + coalesce(others.totals.positive_weight, 0.0),
+            negative_weight := required.negative_weight + coalesce(others.totals.negative_weight, 0.0),
+            positive_count := required.positive_count + coalesce(others.totals.positive_count, 0),
+            weighted_count := required.weighted_count + coalesce(others.totals.weighted_count, 0),
+            gate_count := required.gate_count + coalesce(others.totals.gate_count, 0),
+            threshold_count := required.threshold_count + coalesce(others.totals.threshold_count, 0)
         ) as applied_totals,
     from scored
-    cross join rubric
-    left join case_criteria as cases on scored.output_number = cases.output_number
-    left join optional on scored.output_number = optional.output_number
+    cross join (select totals, required_totals as required from rubric) as rubric
+    left join others on scored.output_number = others.output_number
+    left join (
+        select output_number, countif(is_weighted) as n from int_conditional_gaps where is_unmet group by output_number
+    ) as unmet on scored.output_number = unmet.output_number
 )
 
 select * from final

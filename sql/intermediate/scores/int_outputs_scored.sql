@@ -18,7 +18,7 @@ joined as (
         outputs.output_number, outputs.group_number, rubric.missing,
         coalesce(irregular.applied_totals, rubric.totals) as applied,
         coalesce(irregular.scored_totals, rubric.totals) as present,
-        coalesce(irregular.excused_count, 0) as excused_count,
+        coalesce(irregular.excused_count - irregular.unmet_count, 0) as excused_count,
         if(rubric.missing = 'skip', present, applied) as base,
         coalesce(trees.points, points.points, 0.0) as points,
         trees.positive_weight as tree_weight,

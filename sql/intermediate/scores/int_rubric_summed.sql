@@ -1,5 +1,6 @@
 -- int_rubric_summed: the one row of this run: its settings, and the totals of the rubric's criteria, all and the
--- required ones. Negative weights occur in points rubrics. has_case_weights: some per-case criterion has a weight.
+-- required ones. Negative weights occur in points rubrics. has_own_weights: outputs have criteria with a weight that
+-- others lack, per-case ones or by a condition.
 -- materialized: table
 with run as (select * from stg_run),
 
@@ -28,7 +29,8 @@ final as (
         summed.totals,
         required.required_totals,
         exists (select 1 from int_trees_summed) as has_tree,
-        exists (select 1 from criteria where is_per_case and is_weighted) as has_case_weights,
+        exists (select 1 from criteria where is_per_case and is_weighted)
+            or exists (select 1 from int_conditional_gaps where is_unmet and is_weighted) as has_own_weights,
     from run
     cross join summed
     cross join required

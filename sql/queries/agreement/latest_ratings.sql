@@ -31,6 +31,11 @@ valid as (
             -- Per-case criteria have no rows among the levels.
             or ratings.criterion_id not in (select criterion_id from agreed_levels)
         )
+        and (ratings.criterion_id, ratings.output_id) not in (
+            select (criterion_id, output_id)
+            from agreed_verdicts
+            where starts_with(coalesce(reason, ''), 'not_applicable: condition not met')
+        )
 ),
 
 final as (

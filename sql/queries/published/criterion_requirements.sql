@@ -38,7 +38,7 @@ final as (
         criteria.threshold,
         tolerated.max_failure_rate,
         coalesce(failures.failure_count, 0) as failure_count,
-        criteria.criterion_id in (select criterion_id from optional) as is_optional,
+        scores.output_count = 0 or criteria.criterion_id in (select criterion_id from optional) as is_optional,
     from criterion_scores as scores
     inner join runs on scores.run_id = runs.run_id
     inner join criteria

@@ -23,7 +23,7 @@ final as (
     select
         scores.* exclude (run_id),
         coalesce(criteria.is_gate, most_used.is_gate) as is_gate,
-        optional_criteria.criterion_id is null as is_required,
+        optional_criteria.criterion_id is null and scores.output_count > 0 as is_required,
         coalesce(criteria.description, most_used.description) as description,
     from criterion_scores as scores
     inner join runs on scores.run_id = runs.run_id

@@ -1,9 +1,13 @@
 -- unscored_reasons: one row per reason of the verdicts without a score of the run $run_id, the most frequent first.
--- reason is cut at its first colon, as the rest differs from output to output; example is one of them in full.
+-- reason is cut at its first colon, as the rest differs from output to output; example is one of them in full. Outputs
+-- that a criterion does not apply to, by its condition, are no gaps.
 with unscored as (
     select coalesce(reason, 'no reason') as reason
     from verdicts
-    where run_id = $run_id and status <> 'scored'
+    where
+        run_id = $run_id
+        and status <> 'scored'
+        and not starts_with(coalesce(reason, ''), 'not_applicable: condition not met')
 ),
 
 final as (

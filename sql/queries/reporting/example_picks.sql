@@ -18,7 +18,10 @@ with scored as (
 gaps as (
     select output_id, min(concat(split_part(reason, ':', 1), chr(10), criterion_id)) as reason
     from verdicts
-    where run_id = $run_id and score is null
+    where
+        run_id = $run_id
+        and score is null
+        and not starts_with(coalesce(reason, ''), 'not_applicable: condition not met')
     group by output_id
 ),
 

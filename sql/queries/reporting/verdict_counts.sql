@@ -1,5 +1,5 @@
 -- verdict_counts: one row: how many verdicts the run $run_id has, with a score, by the judge, and from earlier
--- judgments.
+-- judgments; without outputs that a criterion does not apply to, by its condition.
 with final as (
     select
         count(*) as verdict_count,
@@ -7,7 +7,9 @@ with final as (
         count(request_key) as judged_count,
         count(*) filter (is_replayed) as replayed_count,
     from verdicts
-    where run_id = $run_id
+    where
+        run_id = $run_id
+        and not starts_with(coalesce(reason, ''), 'not_applicable: condition not met')
 )
 
 select * from final

@@ -14,7 +14,9 @@ with final as (
         on outputs.model = weakest.model
         and outputs.checkpoint is not distinct from weakest.checkpoint
         and verdicts.criterion_id = weakest.criterion_id
-    where verdicts.score is null or abs(verdicts.score - weakest.best) > 1e-9
+    where
+        (verdicts.score is null or abs(verdicts.score - weakest.best) > 1e-9)
+        and not starts_with(coalesce(verdicts.reason, ''), 'not_applicable: condition not met')
     group by weakest.model, weakest.checkpoint, weakest.criterion_id, words
     having words is not null
     qualify row_number() over (

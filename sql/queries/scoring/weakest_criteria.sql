@@ -11,6 +11,7 @@ with measured as (
         count(*) - count(verdicts.score) as unscored_count,
     from source_verdicts as verdicts
     inner join source_outputs as outputs on verdicts.output_id = outputs.output_id
+    where not starts_with(coalesce(verdicts.reason, ''), 'not_applicable: condition not met')
     group by outputs.model, outputs.checkpoint, verdicts.criterion_id
 ),
 

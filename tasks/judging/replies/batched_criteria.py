@@ -7,7 +7,7 @@ from itertools import groupby
 import orjson
 
 from gradebook.rubrics.model.errors import JudgeSettingsError
-from gradebook.rubrics.model.json_values import digest_of
+from gradebook.rubrics.model.json_values import canonical_json, digest_of
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.batched_criteria import (
     PACKED_PROMPT,
@@ -45,10 +45,14 @@ from gradebook.tasks.judging.settings.judge import Ceilings, Judge, JudgeSetting
 
 
 def packs_of(criteria: Sequence[Criterion], packing: Packing) -> list[tuple[Criterion, ...]]:
-    """Batches of criteria that see, hear and list the same, of at most so many and as long as labels suffice."""
+    """Batches of criteria that see, hear and list the same, of at most so many and as long as labels suffice.
 
-    def view(criterion: Criterion) -> tuple[tuple[bool, View], str, bool]:
-        return audio_and_view(criterion), template_of(criterion) or "", lists_requirements(criterion)
+    Criteria of a batch apply to the same outputs: they have one condition, or none.
+    """
+
+    def view(criterion: Criterion) -> tuple[tuple[bool, View], str, bool, str]:
+        applies = "" if criterion.applies is None else canonical_json(criterion.model_dump(include={"applies"}))
+        return audio_and_view(criterion), template_of(criterion) or "", lists_requirements(criterion), applies
 
     packs: list[tuple[Criterion, ...]] = []
     for criterion in sorted(criteria, key=view):

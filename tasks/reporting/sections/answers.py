@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+from gradebook.rubrics.model.conditions import unmet_words
 from gradebook.rubrics.model.errors import OutputsError
 from gradebook.rubrics.prompts.chat import read_chat, readable_message
 from gradebook.rubrics.prompts.media import Medium, Place
@@ -267,7 +268,7 @@ def judged_rows(output: ReadOutput, other: ReadOutput | None, alike: Collection[
 
 
 def _judged(row: Row, scores: Row) -> Judged:
-    is_scored = row["score"] is not None
+    is_scored, unmet = row["score"] is not None, unmet_words(row["reason"])
     requirements = read_requirements(row["evidence"])
     quotes = judge_quotes(row["evidence"]) if row["evidence"] else ()
     is_rated = row["method"] == "ratings" and bool(row["voices"])  # the voices repeat the evidence of ratings
@@ -283,9 +284,11 @@ def _judged(row: Row, scores: Row) -> Judged:
         is_failed=row["criterion_id"] in scores["failed_gates"],
         is_penalty=bool(row["is_penalty"]),
         level_id=(row["level_id"] or "") if is_scored else "unscored",
-        level=cut(row["level"] or "") if is_scored else "unscored",
+        level=cut(row["level"] or "") if is_scored else "unscored" if unmet is None else "does not apply",
         score=row["score"],
-        why=cut(": ".join(text for text in (row["reason"], row["rationale"], plain_evidence, unreasoned) if text)),
+        why=cut(
+            ": ".join(text for text in (unmet or row["reason"], row["rationale"], plain_evidence, unreasoned) if text)
+        ),
         quotes=tuple(cut(quote) for quote in (() if requirements else quotes or ())[:MOST_QUOTES]),
         requirements=tuple(cut(requirement_line(entry)) for entry in requirements[:MOST_QUOTES]),
         voices=tuple(cut(opinion) for opinion in row["voices"][:MOST_VOICES]),

@@ -193,7 +193,8 @@ def sheet_tables(source: ReportSource) -> Iterator[Table]:
     if body is None:
         return
     rubric = rubric_from_body(body)
-    add_sheet_scores(rows, rubric)
+    unmet = source.rows(query("ratings/unmet_conditions"), run_ids=[source.run_id])
+    add_sheet_scores(rows, rubric, list(unmet))
     grouped: dict[tuple[str, Group], dict[str, Row]] = {}
     for row in rows:
         if row["sheet_score"] is not None:

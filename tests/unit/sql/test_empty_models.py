@@ -49,6 +49,7 @@ FULL = {
     "agreement": ({"statistic": "gwet_ac1"},),
     "audited": ({"model": "m", "audited_count": 2},),
     "comparison": ({"scope": "overall"},),
+    "unmet": {"brief": ["0-0"]},
     "missing": "skip",
 }
 CRITERIA = {
@@ -62,8 +63,8 @@ CRITERIA = {
 def full(load):
     """Marts of a run in which every model has rows."""
     with duckdb.connect(config={"threads": 1}) as connection:
-        scores = {name: row | ({} if name == "0-0" else {"brief": 1.0}) for name, row in SCORES.items()}
-        load(connection, CRITERIA, scores | {"0-0": SCORES["0-0"] | {"polite": 0.5}}, **FULL)
+        scores = {name: row | {"brief": None if name == "0-0" else 1.0} for name, row in SCORES.items()}
+        load(connection, CRITERIA, scores | {"0-0": scores["0-0"] | {"polite": 0.5}}, **FULL)
         build_marts(connection)
         yield connection
 

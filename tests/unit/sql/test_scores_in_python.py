@@ -19,6 +19,7 @@ COLUMNS = ("score", "score_low", "score_high", "failed_gates", "is_passed", "uns
 @st.composite
 def criteria(draw: st.DrawFn, name: str, categories: list[str], *, may_be_optional: bool = False) -> dict[str, Any]:
     is_gate = draw(st.integers(0, 4)) == 0
+    has_condition = may_be_optional and draw(st.integers(0, 2)) == 0
     weight = None if is_gate else draw(WEIGHTS)
     may_have_mark = is_gate or (weight or 0) > 0
     return {
@@ -30,12 +31,13 @@ def criteria(draw: st.DrawFn, name: str, categories: list[str], *, may_be_option
         "required": not (may_be_optional and not is_gate and draw(st.booleans())),
         "threshold": draw(st.one_of(st.none(), SHARES)) if may_have_mark else None,
         "category": draw(st.sampled_from([None, *categories])) if categories else None,
+        "applies": "metadata.x = 2" if has_condition else None,
     }
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]], dict[str, Any]]:
-    """A rubric as in its file, per-case criteria and scores by output."""
+def worlds(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]], dict[str, Any], dict[str, Any]]:
+    """A rubric as in its file, per-case criteria and scores by output, and the outputs of unmet conditions."""
     names = [f"g{index}" for index in range(draw(st.integers(0, 3)))]
     tree = [
         {"id": name, "weight": draw(st.sampled_from([0.5, 1.0, 2.0])), "parent": draw(st.sampled_from([None, *before]))}
@@ -68,13 +70,21 @@ def worlds(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, list[dict[str, An
     scores = {
         name: {each: draw(SCORES) for each in (*ids, *(one["id"] for one in own.get(name, [])))} for name in outputs
     }
-    return values, own, scores
+    unmet = {
+        each["id"]: [name for name in outputs if draw(st.booleans())]
+        for each in values["criteria"]
+        if each.get("applies")
+    }
+    for criterion_id, names_of_one in unmet.items():
+        for name in names_of_one:
+            scores[name][criterion_id] = None
+    return values, own, scores, unmet
 
 
 @given(world=worlds())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_every_column_is_the_one_of_sql(build, world):
-    values, own, scores = world
+    values, own, scores, unmet = world
     rubric = Rubric.model_validate(values)
     brought = {name: tuple(CaseCriterion.model_validate(each) for each in listed) for name, listed in own.items()}
     run = {name: getattr(rubric, name) for name in ("missing", "pass_threshold", "require_thresholds")}
@@ -83,13 +93,15 @@ def test_every_column_is_the_one_of_sql(build, world):
         scores,
         own={name: {each.id: row_of(rubric, each) for each in listed} for name, listed in brought.items()},
         categories=tuple(values["categories"]),
+        unmet=unmet,
         **run,
     )
     rows = connection.execute(f"select output_id, {', '.join(COLUMNS)} from output_scores").fetchall()
     by_sql = {row[0]: dict(zip(COLUMNS, row[1:], strict=True)) for row in rows}
     rule = ScoreRule(rubric)
     for name, row in by_sql.items():
-        found = rule.score(scores[name], brought.get(name, ()))
+        not_met = [criterion_id for criterion_id, names in unmet.items() if name in names]
+        found = rule.score(scores[name], brought.get(name, ()), not_met)
         assert {column: near(getattr(found, column)) for column in COLUMNS} == row, (name, world)
 
 

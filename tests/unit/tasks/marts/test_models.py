@@ -41,6 +41,7 @@ create table source_category_weights as
     select '(none)' as category, 'tone' as criterion_id, 1.0::double as weight;
 create table source_categories as select '(none)' as category, null::varchar as parent;
 create table source_steps (root varchar, criterion_id varchar, parent varchar, node varchar, weight double);
+create table source_conditions (criterion_id varchar, is_required boolean);
 create table source_case_criteria (
     output_id varchar, criterion_id varchar, category varchar, weight double, is_gate boolean, threshold double,
     gate_threshold double

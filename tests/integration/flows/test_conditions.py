@@ -1,0 +1,118 @@
+"""Criteria that apply by a condition on the row: asked, scored, compared and rated only where it holds."""
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradebook import Scorer
+from tests.support.samples import JUDGED, query, write_lines
+
+# Of 6 cases 2 are refunds; one of these is large. Each case has an output of each of two models.
+ROWS = [
+    {
+        "case_id": f"c{case}",
+        "model": model,
+        "prompt": f"{'Hi! ' if case % 2 else ''}Question {case}?",
+        "output": f"Answer {case} of {model}.",
+        "metadata": {"kind": "refund" if case < 2 else "order", "amount": 100 * case},
+    }
+    for case in range(6)
+    for model in ("small", "large")
+]
+RUBRIC = (
+    "id: replies\nversion: 1.0.0\nname: Replies\ndescription: Replies of two kinds.\ncriteria:\n"
+    + JUDGED.format(name="warm")
+    + JUDGED.format(name="dated")
+    + "  weight: 3\n  applies: metadata.kind = 'refund'\n"
+    + JUDGED.format(name="careful").replace("description", "gate: true\n  description", 1)
+    + "  applies: metadata.kind = 'refund' and metadata.amount >= 100\n"
+    + JUDGED.format(name="brief")
+    + "- id: greets\n  description: Does it greet back?\n"
+    + "  applies: {check: contains, settings: {any: [Hi]}, field: prompt}\n"
+    + "  method: {type: check, check: contains, settings: {any: [Answer]}}\n"
+)
+ASKED = {"warm": 12, "dated": 4, "careful": 2, "brief": 12}  # of 12 outputs
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> tuple[str, ...]:
+    write_lines(tmp_path / "outputs.jsonl", ROWS)
+    (tmp_path / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
+    (tmp_path / "judge.yaml").write_text("model: m\npacking: 3\n", encoding="utf-8")
+    return ("outputs.jsonl", "--rubric", "rubric.yaml")
+
+
+def expected_score(kind: str, scores: dict[str, float]) -> float:
+    weights = {
+        "warm": 1,
+        "brief": 1,
+        **({"dated": 3} if kind == "refund" else {}),
+        **({"greets": 1} if "greets" in scores else {}),
+    }
+    return sum(weight * scores[name] for name, weight in weights.items()) / sum(weights.values())
+
+
+def test_a_run_asks_and_scores_where_the_condition_holds(evaluate, gradebook, judge, words):
+    planned = json.loads(evaluate(*words, "--judge", "m", "--dry-run").out)
+    assert {
+        row["criterion_id"]: row["request_count"] for row in planned["criteria"] if row["method"] == "judge"
+    } == ASKED
+    finished = evaluate(*words, "--judge", "m")
+    assert finished.code in (0, 1), finished.err
+    assert judge.request_count == sum(ASKED.values())
+    assert "dated applies to 4 of 12 outputs: metadata.kind = 'refund'" in finished.out
+    verdicts: dict[str, dict[str, Any]] = {}
+    for row in query(gradebook, "select output_id, criterion_id, score, reason from verdicts"):
+        verdicts.setdefault(row["output_id"], {})[row["criterion_id"]] = row
+    for row in query(gradebook, "select output_scores.*, metadata from output_scores join outputs using (output_id)"):
+        kind = json.loads(row["metadata"])["kind"]
+        scores = {
+            name: verdict["score"]
+            for name, verdict in verdicts[row["output_id"]].items()
+            if verdict["score"] is not None
+        }
+        assert row["score"] == pytest.approx(expected_score(kind, scores))
+        assert (row["score_low"], row["score_high"], row["unscored_count"]) == (row["score"], row["score"], 0)
+    (dated,) = query(
+        gradebook, "select distinct output_count, n, coverage_rate from criterion_scores where criterion_id = 'dated'"
+    )
+    assert dated == {"output_count": 2, "n": 2, "coverage_rate": 1.0}
+    why = gradebook("why", "c5", "dated").out
+    assert "does not apply: metadata.kind is 'order'" in why
+
+
+def test_batches_hold_criteria_of_one_condition(evaluate, judge, words):
+    evaluate(*words, "--judge", "judge.yaml")
+    assert judge.request_count == 12 + 4 + 2  # warm and brief together; dated and careful alone
+
+
+def test_a_scorer_gives_the_scores_of_the_run(evaluate, gradebook, judge, words):
+    evaluate(*words, "--judge", "m")
+    with closing(Scorer("rubric.yaml", "m")) as scorer:
+        scored = scorer.score_all(ROWS)
+    by_run = {
+        row["output_id"]: row for row in query(gradebook, "select output_id, score, is_passed from output_scores")
+    }
+    assert {score.output_id: (score.score, score.is_passed) for score in scored} == {
+        name: (row["score"], row["is_passed"]) for name, row in by_run.items()
+    }
+    assert scored[-1].unscored["dated"] == "not_applicable: condition not met, metadata.kind is 'order'"
+
+
+def test_a_value_of_another_type_is_refused_before_anything_is_asked(evaluate, judge, words):
+    write_lines(Path("outputs.jsonl"), [*ROWS[:-1], ROWS[-1] | {"metadata": {"kind": "refund", "amount": "much"}}])
+    finished = evaluate(*words, "--judge", "m")
+    assert finished.code == 2
+    assert "careful: applies: case c5: metadata.amount: found 'much', a text, expected a number, as 100" in finished.err
+    assert judge.request_count == 0
+
+
+def test_a_condition_that_no_row_meets_is_said(evaluate, words):
+    Path("rubric.yaml").write_text(
+        RUBRIC.replace("metadata.kind = 'refund'\n", "metadata.knid = 'refund'\n"), encoding="utf-8"
+    )
+    finished = evaluate(*words)
+    assert "dated applies to none of 12 outputs: metadata.knid = 'refund'; no row has metadata.knid" in finished.out
