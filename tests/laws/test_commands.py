@@ -10,7 +10,7 @@ from gradebook.flows.cli import ENTRIES, GROUPS, RENAMED, SECTIONS, load_command
 from gradebook.flows.commands.options import complete_run
 from tests.support.law_over import law_over
 
-WITHOUT_COMMAND = {"__init__", "draft", "options", "read_lake"}  # `draft` is one of `rubric`
+WITHOUT_COMMAND = {"__init__", "options", "read_lake"}
 OF_RUNS = {"run", "runs", "run_a", "run_b"}
 MOST_LINES = 40  # of `gradebook --help`, at 80 columns
 

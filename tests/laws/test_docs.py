@@ -76,6 +76,7 @@ GRADEBOOK_LINES = [(page, words) for page, words in shell_lines() if words[:1] =
 MENTIONS = [
     (page, mention.split()[1:])
     for page in PAGES
+    if page != "CHANGELOG.md"  # with the names of earlier versions
     for mention in re.findall(r"`(gradebook [a-z][^`]*)`", re.sub(r"```.*?```", "", PAGES[page], flags=re.DOTALL))
 ]
 QUERIES = [
