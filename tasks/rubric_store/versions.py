@@ -88,11 +88,15 @@ def version_before(lake: Lake, rubric: Rubric) -> Rubric | None:
     """Stored predecessor of a rubric: the highest version below its own.
 
     The stored version with the same number is the predecessor if its text differs, as no version step explains the
-    change; None if the text is the same. If all stored versions are higher, the highest.
+    change; None if the text is the same. If all stored versions are higher, the highest. Drafts that no run used are no
+    predecessors: their text may change.
     """
     stored: dict[str, str] = {}
     with suppress(NoLakeThere), connect(lake, read_only=True) as connection:
         stored = {row["rubric_version"]: row["body"] for row in _bodies(connection, rubric.id)}
+        with suppress(duckdb.CatalogException):  # a lake of an earlier gradebook
+            for (version,) in connection.execute(_OPEN_DRAFTS, [rubric.id]).fetchall():
+                stored.pop(version, None)
     if stored.get(rubric.version) == canonical_body(rubric) or not stored:
         return None
     below = [version for version in stored if _numbers(version) <= _numbers(rubric.version)]
@@ -207,6 +211,10 @@ def store_rubric(connection: duckdb.DuckDBPyConnection, rubric: Rubric, now: dat
 _DIGEST = "select digest from rubrics where rubric_id = ? and rubric_version = ?"
 _LEVELS = "from levels where rubric_id = ? and rubric_version = ? limit 1"  # earlier gradebooks stored none
 _USED = "from runs where rubric_id = ? and rubric_version = ? limit 1"
+_OPEN_DRAFTS = """
+select rubric_version from rubric_states anti join runs using (rubric_id, rubric_version)
+where rubric_id = ? and state = 'draft'
+"""
 _ACTIVE = """
 select rubric_version from rubrics
 anti join (from rubric_states where state <> 'active') using (rubric_id, rubric_version)

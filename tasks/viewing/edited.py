@@ -30,7 +30,7 @@ class RubricFolder:
         """Raises `InputError` if there is no such folder."""
         if not path.is_dir():
             raise InputError("--rubrics", f"{path}, which is no folder", "the folder of the rubric files")
-        self.path = path
+        self.path = path.resolve()
 
     def names(self) -> tuple[str, ...]:
         """Names of the rubric files, sorted; at most 200."""
@@ -178,7 +178,7 @@ def _rubric_source(lake: Lake, rubric_id: str, version: str) -> Source:
             rubric_id=rubric.id,
             version=rubric.version,
             draft_digest=stored_digest(lake, rubric),
-            base=rubric,
+            base=version_before(lake, rubric) or rubric,  # the former for a draft
         )
     if rubric_id not in shipped_rubrics():
         raise InputError("rubric", rubric_id[:200], "a rubric that the lake stores, or a shipped one")

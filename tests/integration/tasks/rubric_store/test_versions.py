@@ -14,9 +14,11 @@ from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 from gradebook.tasks.rubric_store.versions import (
+    RubricState,
     delete_pointer,
     list_versions,
     refuse_changed_rubric,
+    register_rubric,
     store_rubric,
     stored_rubric,
     version_before,
@@ -133,3 +135,10 @@ def test_the_version_before_is_the_highest_below(lake: Lake, version: str, befor
 def test_a_kept_version_with_another_text_is_its_own_predecessor(lake: Lake):
     keep(lake, at("1.0.0"))
     assert version_before(lake, at("1.0.0", pass_threshold=0.8)) == at("1.0.0")
+
+
+def test_a_draft_that_no_run_used_is_no_predecessor(lake: Lake):
+    keep(lake, at("1.0.0"))
+    register_rubric(lake, at("1.1.0"), RubricState.draft, NOW)
+    found = [version_before(lake, at("1.1.0", **changes)) for changes in ({}, {"pass_threshold": 0.8})]
+    assert [rubric and rubric.version for rubric in found] == ["1.0.0", "1.0.0"]

@@ -217,16 +217,20 @@ def test_of_two_people_who_register_a_draft_the_second_is_told(editor: Served):
         rows = [row for row in list_versions(editor.lake) if row["rubric_version"] == version]
         return [(row["state"], row["digest"]) for row in rows]
 
-    first, second = (text.replace("1.0.0", "1.0.1") for text in (OTHER, OTHER.replace("reading", "sight")))
-    assert editor.post(first, "register").headers["location"].endswith("version=1.0.1&done=registered")
-    ((is_draft, digest),) = state("1.0.1")
+    first, second = (text.replace("1.0.0", "2.0.0") for text in (OTHER, OTHER.replace("reading", "sight")))
+    assert editor.post(first, "register").headers["location"].endswith("version=2.0.0&done=registered")
+    ((is_draft, digest),) = state("2.0.0")
     assert is_draft == "draft"
+    draft = {"source_version": "2.0.0", "draft_digest": digest}
+    assert "since short_answer 1.0.0" in editor.client.get("/edit?rubric=short_answer&version=2.0.0").text
+    assert "Version 2.0.0 fits these changes." in editor.post(second, **draft).text
     answer = editor.post(second, "register")
     assert answer.status_code == 409 and "first reading" in answer.text and "first sight" in answer.text
-    assert state("1.0.1") == [("draft", digest)]
+    assert state("2.0.0") == [("draft", digest)]
     assert editor.post(second, "register", draft_digest=digest).status_code == 303
-    assert state("1.0.1") != [("draft", digest)]
-    assert "1.0.2" in editor.post(first.replace("first", "next")).text  # the next that the lake does not have
+    assert state("2.0.0") != [("draft", digest)]
+    major = TEXT.replace("{id: clear,", "{id: plain,")
+    assert "Set version 3.0.0" in editor.post(major).text  # the next that the lake does not have
 
 
 def test_an_active_version_does_not_become_a_draft(editor: Served):
