@@ -226,6 +226,7 @@ class MeasuredCriterion:
     """Criterion with its rows of criterion_scores by model and checkpoint. path: its categories, outermost first.
 
     weight: share of the rubric's positive weights, negative for a penalty; None for a gate and a per-case criterion.
+    is_partial: a criterion of the rubric that applies to some outputs only, by its condition.
     """
 
     criterion_id: str
@@ -234,6 +235,7 @@ class MeasuredCriterion:
     is_gate: bool
     weight: float | None
     rows: Mapping[GroupKey, Row]
+    is_partial: bool = False
 
     @property
     def description(self) -> str | None:
@@ -268,8 +270,14 @@ class MeasuredCriterion:
 def measured_criteria(source: ReportSource) -> tuple[MeasuredCriterion, ...]:
     """The rubric's criteria, in its order within categories, then per-case criteria by id."""
     rows: dict[str, dict[GroupKey, Row]] = {}
+    partial = set[str]()
+    counts = {(row["model"], row["checkpoint"]): row.get("output_count", 0) for row in source.summary.scores}
     for row in source.summary.criteria:
-        rows.setdefault(row["criterion_id"], {})[row["model"], row["checkpoint"]] = row
+        key = row["model"], row["checkpoint"]
+        if row["output_count"] < counts[key]:
+            partial.add(row["criterion_id"])
+        if row["output_count"]:
+            rows.setdefault(row["criterion_id"], {})[key] = row
     of_rubric = [
         MeasuredCriterion(
             row["criterion_id"],
@@ -278,6 +286,7 @@ def measured_criteria(source: ReportSource) -> tuple[MeasuredCriterion, ...]:
             bool(row["is_gate"]),
             next(iter(rows[row["criterion_id"]].values()))["weight"],
             rows.pop(row["criterion_id"]),
+            row["criterion_id"] in partial,
         )
         for row in source.criteria
         if row["criterion_id"] in rows

@@ -155,7 +155,8 @@ def _mean_cell(criterion: MeasuredCriterion, group: Group) -> HeatCell:
         note = None if row is None else f"none of {row['output_count']:,} scored"
         return HeatCell("–", None, is_loss=False, note=note)
     coverage = row["coverage_rate"]
-    note = f"{rate_words(coverage)} scored" if coverage < 1 else None
+    applied = f"of {counted(row['output_count'], 'output')}" if criterion.is_partial else None
+    note = f"{rate_words(coverage)} scored" if coverage < 1 else applied
     link = examples_link(criterion.criterion_id, group)
     return HeatCell(score_words(row["mean"]), _shade(row["mean"]), criterion.is_penalty, note, link)
 
@@ -674,6 +675,11 @@ def _no_sum(criteria: Sequence[MeasuredCriterion]) -> str:
         )
     if not any(criterion.weight for criterion in criteria):
         return "No criterion of the rubric has a weight, so none contributes to a mean."
+    if any(criterion.is_partial and criterion.weight for criterion in criteria):
+        return (
+            "Criteria with a weight apply to some outputs only, so the contribution of a criterion differs by output "
+            "and there is no common sum."
+        )
     return "No weighted criterion has a score, so none contributes to a mean."
 
 
