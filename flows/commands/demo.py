@@ -95,6 +95,7 @@ def demo(
         write_rows(run_query(find_lake(lake), query), "table", None)
     _show_checks(lake, summary.run_id)
     typer.echo(f"\nreport: {report_of(request, summary)}")
+    typer.echo(f"all pages of it in the browser:\n  gradebook view --open --lake {lake}")
     typer.echo(f'your own query:\n  gradebook sql --lake {lake} "from latest_run_scores"')
     typer.echo(FLOW_RUN if is_flow else DIRECT)
 

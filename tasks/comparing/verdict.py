@@ -38,10 +38,22 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """Step that a reader may take. words: of its command, without options that name the lake; empty: no command."""
+    """Step that a reader may take. words: of its command, without options that name the lake; empty: no command.
+
+    case_ids: of the run's cases that the sentence names.
+    """
 
     sentence: str
     words: tuple[str, ...] = ()
+    case_ids: tuple[str, ...] = ()
+
+    @property
+    def short(self) -> str:
+        """Sentence without the cases, for a page that links them."""
+        return self.sentence.replace(f" ({', '.join(self.case_ids)})", "") if self.case_ids else self.sentence
+
+    def as_json(self) -> dict[str, Any]:
+        return {"sentence": self.sentence, "command": self.command(), "case_ids": list(self.case_ids)}
 
     def command(self, lake_words: Sequence[str] = ()) -> str | None:
         """Command to paste. lake_words: options that name the lake."""
@@ -116,7 +128,7 @@ class RunVerdict:
             "lines": list(self.lines),
             "models": [model.as_json() for model in self.models],
             "facts": [{"topic": fact.topic, "sentence": fact.sentence} | fact.figures for fact in self.facts],
-            "next": [{"sentence": next_step.sentence, "command": next_step.command()} for next_step in self.next_steps],
+            "next": [next_step.as_json() for next_step in self.next_steps],
         }
 
 

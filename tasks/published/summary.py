@@ -20,7 +20,7 @@ from gradebook.tasks.agreement.standing import JudgeStanding, judge_standings
 from gradebook.tasks.comparing.compare import corrected_means
 from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.run_comparison import RunComparison, read_run_comparison
-from gradebook.tasks.comparing.verdict import MOST_NAMED, RunVerdict
+from gradebook.tasks.comparing.verdict import MOST_NAMED, NextStep, RunVerdict
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect, connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name, read_published_run, read_rows
@@ -245,13 +245,15 @@ def read_summary(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str)
 class StatedOutcome(NamedTuple):
     """Outcome of a published run: whether it has requirements, which are unmet, and the verdict.
 
-    lines: verdict, reasons and change, as published; empty without the run's folder.
+    lines: verdict, reasons and change, as published; next_step: what to do first: its sentence, and the cases that it
+    names. Both are empty without the run's folder.
     """
 
     has_requirement: bool
     unmet: tuple[str, ...]
     word: str
     lines: tuple[str, ...] = ()
+    next_step: NextStep | None = None
 
 
 def stated_outcome(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> StatedOutcome:
@@ -266,7 +268,12 @@ def stated_outcome(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: st
         outcomes = [Ship.UNDECIDED if "undecided" in sentence else Ship.MAY_NOT for sentence in unmet]
         verdict = stated.get("verdict", {})
         word = verdict.get("word") or _outcome_word(has_requirement, outcomes)
-        return StatedOutcome(has_requirement, unmet, word, tuple(map(str, verdict.get("lines", ()))))
+        steps = [
+            NextStep(str(step["sentence"]), case_ids=tuple(map(str, step.get("case_ids", ()))))
+            for step in verdict.get("next", ())
+        ]
+        lines = tuple(map(str, verdict.get("lines", ())))
+        return StatedOutcome(has_requirement, unmet, word, lines, steps[0] if steps else None)
     outcome = _outcome(connection, lake, read_published_run(connection, lake, run_id))
     outcomes = [Ship.UNDECIDED if requirement.is_undecided else Ship.MAY_NOT for requirement in outcome.unmet]
     return StatedOutcome(

@@ -639,7 +639,7 @@ def _next_steps(grounds: Grounds) -> Iterator[NextStep]:
         yield NextStep("name a judge: the same command with --judge MODEL; --dry-run shows the price first")
     for case_id in [row["case_ids"][0] for row in grounds.reading[:1]] if grounds.gaps else []:
         why = ("gradebook", "why", run_id, case_id, grounds.gaps[0])
-        yield NextStep(f"see why {grounds.gaps[0]} is not scored, for example on case {case_id}", why)
+        yield NextStep(f"see why {grounds.gaps[0]} is not scored, for example on case {case_id}", why, (case_id,))
     yield from _reading_steps(grounds, run_id)
     yield from _weakest_steps(grounds)
     if grounds.comparison is not None and grounds.is_against_baseline:
@@ -681,7 +681,7 @@ def _reading_steps(grounds: Grounds, run_id: str) -> Iterator[NextStep]:
         which = "the worst" if cases[name]["are_failed"] else "the lowest-scoring"
         noun = f"cases{of_model}, such as the first" if further else f"case{of_model}"
         sentence = f"read {which} {noun} ({', '.join([first, *further])})"
-        yield NextStep(sentence, ("gradebook", "why", run_id, first))
+        yield NextStep(sentence, ("gradebook", "why", run_id, first), (first, *further))
 
 
 def _weakest_steps(grounds: Grounds) -> Iterator[NextStep]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from typing import Any
+from urllib.parse import urlencode
 from xml.etree import ElementTree
 
 import vl_convert
@@ -22,6 +23,8 @@ from gradebook.rubrics.text.tables import Table
 from gradebook.tasks.reporting.rendering import page_values, theme
 
 SVG = "http://www.w3.org/2000/svg"
+LINK = "{http://www.w3.org/1999/xlink}href"
+CASES = "#cases?"  # begins the link of a mark to cases
 PNG_SCALE = 2.0  # pixels per unit
 REMS_A_UNIT = 1.3 / 16  # of a chart in a page: letters of 11 units are a little smaller than the text
 SHOWN = "shown"
@@ -44,6 +47,14 @@ def draw(chart: str, rows: Rows, **values: Any) -> Markup:
     chart: name of a file in pages/charts. rows: by the names in the specification. values: for `$name`.
     """
     return Markup(_tidied(draw_svg(_specification(chart, rows, values, "var(--{0})"))))
+
+
+def cases_link(**filters: str) -> str:
+    """Link of a mark to its cases, for a row's `href`. filters: of `gradebook view`; empty ones filter nothing.
+
+    A drawn mark has it as `data-cases`: only a server's pages have cases to lead to.
+    """
+    return CASES + urlencode({name: value for name, value in filters.items() if value})
 
 
 def draw_svg(specification: str | dict[str, Any]) -> str:
@@ -148,6 +159,8 @@ def _tidied(svg: str) -> str:
             attributes["data-tip"] = tip
         for name in ("role", "aria-roledescription", "aria-hidden", "class"):
             attributes.pop(name, None)
+        if LINK in attributes:  # Vega makes it an address of its own host
+            attributes["data-cases"] = attributes.pop(LINK).partition(CASES)[2]
         if "id" in attributes:
             attributes["id"] = f"{prefix}-{attributes['id']}"
         if "clip-path" in attributes:

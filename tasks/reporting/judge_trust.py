@@ -4,16 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gradebook.rubrics.model.methods import METHODS
 from gradebook.rubrics.text.wording import counted, rate_words, signed_words
 from gradebook.tasks.agreement.mart import RATERS
 from gradebook.tasks.agreement.raters import RunRaters, compare_raters
-from gradebook.tasks.agreement.standing import Trust
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.report_source import ReportSource, opened_source
 from gradebook.tasks.reporting.sections.agreement import CurrentAgreement, rated_words, read_agreement
 from gradebook.tasks.reporting.sections.trust import (
+    NOT_ASKED,
     Finding,
     Sign,
     agreement_finding,
@@ -22,17 +21,10 @@ from gradebook.tasks.reporting.sections.trust import (
     calibration_findings,
     consistency_findings,
     reply_findings,
+    trust_states,
+    trust_words,
 )
 from gradebook.tasks.system.shell import shell_line
-
-_NOT_ASKED = "The run had no judge: its scores come from checks, functions and people."
-_ANSWERS = {
-    Trust.GOOD: "yes on {}",
-    Trust.BIASED: "on {} only the means that ratings correct, as it is biased",
-    Trust.WEAK: "no on {}, where it rarely agrees with people",
-    Trust.CHANCE: "no on {}, where it is no better than chance, as far as the ratings show",
-    Trust.UNKNOWN: "too few ratings to tell on {}",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,30 +70,10 @@ def read_judge_trust(lake: Lake, run_id: str) -> TrustAnswer:
         agreement = read_agreement(source)
         if run["judge"] is None:
             ground = _raters(raters, agreement, lake)
-            return TrustAnswer(run_id, rubric, None, _NOT_ASKED, {}, (ground,))
-        criteria = _states(source, agreement)
+            return TrustAnswer(run_id, rubric, None, NOT_ASKED, {}, (ground,))
+        criteria = trust_states(source, agreement)
         grounds = (*_grounds(source, agreement, lake), _raters(raters, agreement, lake))
-    return TrustAnswer(run_id, rubric, run["judge"], _answer(criteria), criteria, grounds)
-
-
-def _states(source: ReportSource, agreement: CurrentAgreement) -> dict[str, str]:
-    """State of trust by criterion that a judge scores; `unrated` without ratings."""
-    judged = [row["criterion_id"] for row in source.criteria if METHODS[row["method"]].is_asked]
-    states = {standing.criterion_id: standing.trust.value for standing in agreement.standings}
-    return dict.fromkeys(judged, "unrated") | states
-
-
-def _answer(criteria: dict[str, str]) -> str:
-    by_state: dict[str, list[str]] = {}
-    for name, state in criteria.items():
-        by_state.setdefault(state, []).append(name)
-    clauses = [clause.format(", ".join(by_state[state])) for state, clause in _ANSWERS.items() if state in by_state]
-    if unrated := by_state.get("unrated"):
-        clauses.append(f"unknown on {', '.join(unrated)}, as nobody rated what it scored")
-    if not clauses:
-        return "Unknown: no criterion of the rubric is the judge's."
-    sentence = "; ".join(clauses)
-    return f"{sentence[0].upper()}{sentence[1:]}."
+    return TrustAnswer(run_id, rubric, run["judge"], trust_words(criteria), criteria, grounds)
 
 
 def _grounds(source: ReportSource, agreement: CurrentAgreement, lake: Lake) -> Iterator[Ground]:

@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from gradebook.rubrics.model.conditions import unmet_words
 from gradebook.rubrics.text.wording import score_words
+from gradebook.tasks.comparing.verdict import NextStep
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name, read_published_run, read_rows
@@ -27,7 +28,7 @@ GRIDS = ("models", "criteria")
 _SCORES = "select * exclude (run_id) from run_scores where run_id = ? order by mean desc nulls last, model"
 # What each filter asks of an output; its value is a parameter of the same name.
 _CONDITIONS = {
-    "model": "scores.model = $model",
+    "model": "(scores.model = $model or concat_ws(' @ ', scores.model, scores.checkpoint) = $model)",
     "level": "judged.level_id = $level",
     "gate": "len(scores.failed_gates) > 0",
     "missing": "if($criterion_id is null, scores.score, judged.score) is null",
@@ -136,10 +137,10 @@ class CaseFilters:
         values = replace(self, **changes).values
         return f"/runs/{quote(run_id, safe='')}/cases{f'?{urlencode(values)}' if values else ''}"
 
-    def case_address(self, run_id: str, case_id: str, place: int) -> str:
+    def case_address(self, run_id: str, case_id: str, place: int | None = None) -> str:
         """Address of a case; its page leads back here, and on to its neighbours. place: in the grid, from 0."""
-        values = urlencode({**self.values, "at": place})
-        return f"/runs/{quote(run_id, safe='')}/cases/{quote(case_id, safe='')}?{values}"
+        values = urlencode(self.values if place is None else {**self.values, "at": place})
+        return f"/runs/{quote(run_id, safe='')}/cases/{quote(case_id, safe='')}{values and f'?{values}'}"
 
     @property
     def values(self) -> dict[str, str]:
@@ -175,6 +176,16 @@ class CaseFilters:
 _NO_ROWS = "(from {} where false)"  # is not read at all
 _TEXTS = ("criterion", "level", "model", "text", "field", "content", "against")
 _FLAGS = ("gate", "missing", "disputed", "changed", "by_case")
+
+
+def step_links(run_id: str, step: NextStep) -> tuple[tuple[str, str], ...]:
+    """Labels and addresses of what a step says to look at; empty where no page has it."""
+    if step.case_ids:
+        return tuple((case_id, CaseFilters().case_address(run_id, case_id)) for case_id in step.case_ids)
+    if step.words[:2] == ("gradebook", "compare"):
+        run_a, run_b = step.words[2:4]
+        return (("B compared with A", f"/compare?{urlencode({'a': run_a, 'b': run_b})}"),)
+    return ()
 
 
 def baseline_of(run: Row) -> str | None:
@@ -258,7 +269,7 @@ def read_case_grid(lake: Lake, run_id: str, filters: CaseFilters, facts: RunFact
         tuple(rows),
         total_count,
         count_pages(total_count, ROWS_A_PAGE),
-        tuple(dict.fromkeys(row["model"] for row in models)),
+        tuple(dict.fromkeys(name for row in models for name in (row["model"], model_name(row)))),
         criteria,
         tuple(row["level_id"] for row in facts.levels if row["criterion_id"] == filters.criterion),
         facts.fields,

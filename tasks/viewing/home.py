@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import PurePath
 from typing import Self
 from urllib.parse import urlencode
@@ -9,6 +10,7 @@ from urllib.parse import urlencode
 from starlette.routing import Route
 
 from gradebook.rubrics.text.wording import price_words, score_words, signed_words
+from gradebook.tasks.comparing.verdict import NextStep
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
@@ -16,11 +18,14 @@ from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.run_tables import mean_words, weakest_words
 from gradebook.tasks.published.runs import read_runs
 from gradebook.tasks.published.summary import stated_outcome, stated_word
+from gradebook.tasks.viewing.cases import step_links
 from gradebook.tasks.viewing.frame import Frame, count_pages, page_number
 
 RUNS_A_PAGE = 50
 MOST_RUBRICS = 12
 MOST_TREND_MODELS = 4  # of a rubric
+MOST_SUITES = 30  # of a night
+MOST_CHECKPOINTS = 10
 WIDTH, HEIGHT, MARGIN = 120, 28, 3  # of a trend, pixels
 _MODELS = "select run_id, list(distinct model) from run_scores group by run_id"
 VERDICTS = ("may ship", "may not ship", "undecided", "no gate")
@@ -76,12 +81,17 @@ class TrendLine:
 
 @dataclass(frozen=True, slots=True)
 class RubricLine:
-    """Last run of a rubric: its verdict, in the words of its publication, and the trend of its models."""
+    """Last run of a rubric: its verdict, in the words of its publication, and the trend of its models.
+
+    next_step: what to do first; links: labels and addresses of the cases that it names.
+    """
 
     run: Row
     word: str
     lines: tuple[str, ...]
     trends: tuple[TrendLine, ...]
+    next_step: NextStep | None
+    links: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +108,14 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True)
 class HomePage:
-    """Contents of the home page. run_count: runs that pass the filters; page_count: pages of them, at least 1."""
+    """Contents of the home page. run_count: runs that pass the filters; page_count: pages of them, at least 1.
+
+    nights: runs of the last night; checkpoints: last decisions, as rows of viewing/checkpoints.
+    """
 
     rubrics: tuple[RubricLine, ...]
+    nights: tuple[RunLine, ...]
+    checkpoints: tuple[Row, ...]
     runs: tuple[RunLine, ...]
     run_count: int
     page_count: int
@@ -118,7 +133,9 @@ def read_home_page(lake: Lake, filters: Filters) -> HomePage:
             stated = stated_outcome(connection, lake, last["run_id"])
             history = read_rows(connection, query("viewing/trends"), rubric_id=last["rubric_id"])
             sentences = stated.lines or stated.unmet
-            rubrics.append(RubricLine(last, stated.word, sentences, _trends(history, last["run_id"])))
+            trends, step = _trends(history, last["run_id"]), stated.next_step
+            links = () if step is None else step_links(last["run_id"], step)
+            rubrics.append(RubricLine(last, stated.word, sentences, trends, step, links))
         models = dict(connection.execute(_MODELS).fetchall()) if filters.text else {}
         passing = [row for row in runs if _passes(row, models.get(row["run_id"], ()), filters)]
         if filters.verdict:
@@ -126,8 +143,17 @@ def read_home_page(lake: Lake, filters: Filters) -> HomePage:
         page_count = count_pages(len(passing), RUNS_A_PAGE)
         start = (min(filters.page, page_count) - 1) * RUNS_A_PAGE
         lines = tuple(_run_line(row, stated_word(connection, lake, row)) for row in passing[start:][:RUNS_A_PAGE])
+        nights = tuple(_run_line(row, stated_word(connection, lake, row)) for row in _last_night(runs))
+        checkpoints = read_rows(connection, query("viewing/checkpoints"), limit=MOST_CHECKPOINTS)
     ids = tuple(sorted({str(row["rubric_id"]) for row in runs}))
-    return HomePage(tuple(rubrics), lines, len(passing), page_count, filters, ids, len(runs))
+    return HomePage(tuple(rubrics), nights, checkpoints, lines, len(passing), page_count, filters, ids, len(runs))
+
+
+def _last_night(runs: Sequence[Row]) -> list[Row]:
+    """Runs of the last night: those that a nightly run began within a day before its last one. runs: newest first."""
+    nightly = [row for row in runs if row["trigger"] == "nightly"]
+    since = nightly[0]["created_at"] - timedelta(days=1) if nightly else None
+    return [row for row in nightly if since is not None and row["created_at"] > since][:MOST_SUITES]
 
 
 def _passes(run: Row, models: Sequence[str], filters: Filters) -> bool:

@@ -1,6 +1,7 @@
 """Pages of one run: verdict first, then its models and criteria; the sections of its report are a click deeper."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -9,13 +10,14 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from gradebook.rubrics.text.tables import Table
-from gradebook.rubrics.text.wording import score_words
+from gradebook.rubrics.text.wording import counted, score_words
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.published.run_tables import (
     badges_of,
     comparison_table,
+    mean_interval_words,
     question_of,
     rows_by_criterion,
     score_table,
@@ -27,6 +29,7 @@ from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.page import SECTIONS, Section, read_section, run_page
 from gradebook.tasks.reporting.rendering import render
 from gradebook.tasks.reporting.report_source import ReportSource, opened_source
+from gradebook.tasks.viewing.cases import CaseFilters, step_links
 from gradebook.tasks.viewing.frame import Frame
 
 MOST_OTHERS = 20  # runs to compare with
@@ -64,12 +67,17 @@ def routes(frame: Frame) -> list[Route]:
 
 @dataclass(frozen=True, slots=True)
 class CriterionCell:
-    """Mean of a criterion and a model, 0..1; None where no output has a score. words: the mean as text."""
+    """Mean of a criterion and a model, 0..1; None where no output has a score. words: the mean as text.
+
+    note: its interval and outputs; address: of the outputs behind it.
+    """
 
     model: str
     mean: float | None
     words: str
     is_below: bool
+    note: str = ""
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,19 +129,21 @@ def _criterion_lines(summary: RunSummary) -> list[CriterionLine]:
     lines = []
     for criterion_id, by_group in rows_by_criterion(summary.criteria).items():
         cells = tuple(
-            _cell(model_name(row), by_group.get(group)) for row, group in zip(summary.scores, groups, strict=True)
+            _cell(summary.run_id, model_name(row), by_group.get(group))
+            for row, group in zip(summary.scores, groups, strict=True)
         )
         lines.append(CriterionLine(criterion_id, question_of(by_group), weight_words(by_group), cells))
     return lines
 
 
-def _cell(model: str, row: Row | None) -> CriterionCell:
+def _cell(run_id: str, model: str, row: Row | None) -> CriterionCell:
     if row is None or row["mean"] is None:
         return CriterionCell(model, None, "–", False)
     threshold = row.get("threshold")
-    return CriterionCell(
-        model, row["mean"], score_words(row["mean"]), threshold is not None and row["mean"] < threshold
-    )
+    is_below = threshold is not None and row["mean"] < threshold
+    note = f"{model}: 95% interval {mean_interval_words(row)}, {counted(row['n'], 'output')}"
+    outputs = CaseFilters(grid="criteria", criterion=row["criterion_id"], model=model)
+    return CriterionCell(model, row["mean"], score_words(row["mean"]), is_below, note, outputs.address(run_id))
 
 
 def page_values(lake: Lake, page: RunPage) -> dict[str, Any]:
@@ -145,6 +155,7 @@ def page_values(lake: Lake, page: RunPage) -> dict[str, Any]:
         "summary": page.summary,
         "verdict": verdict,
         "badges": badges_of(verdict),
+        "step_links": partial(step_links, page.summary.run_id),
         "lake_words": lake.words(is_passed_on=True),
         "sections": SECTIONS,
     }
@@ -167,7 +178,13 @@ def _section_html(section: Section, source: ReportSource, run_id: str) -> Markup
     html = render(f"parts/{section.id}.html.j2", **names, anchors=(), rubric_page=None)
     if section.id != "examples":
         html = html.replace('href="#examples', f'href="/runs/{quote(run_id, safe="")}/sections/examples#examples')
-    return Markup(html)
+    return Markup(_linked_to_cases(html, run_id))
+
+
+def _linked_to_cases(html: str, run_id: str) -> str:
+    """HTML whose charts lead to cases; such a picture is a group for readers. Texts of inputs have no raw quotes."""
+    linked = html.replace(' data-cases="', f' href="/runs/{quote(run_id, safe="")}/cases?')
+    return linked if linked == html else linked.replace('class="picture" role="img"', 'class="picture" role="group"')
 
 
 def whole_report(lake: Lake, _run_id: str, against: str, summary: RunSummary) -> str:

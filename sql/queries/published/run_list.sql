@@ -1,13 +1,21 @@
 -- run_list: one row per run_id, newest first in the order of the lake, not by clock. Means are those of the lowest and
 -- the highest of the run's models and checkpoints, 0..1, null where no output has a score. weakest_id, weakest_mean:
--- the weighted criterion with the lowest mean of all its models.
+-- the weighted criterion with the lowest mean of all its models, of equal ones the first of the rubric.
 with weakest as (
     select
-        run_id,
-        arg_min(struct_pack(criterion_id, mean), struct_pack(mean, criterion_id)) as weakest,
-    from criterion_scores
-    where weight > 0
-    group by run_id
+        scores.run_id,
+        arg_min(
+            struct_pack(scores.criterion_id, scores.mean),
+            struct_pack(scores.mean, place := coalesce(criteria.position, 1e9), scores.criterion_id)
+        ) as weakest,
+    from criterion_scores as scores
+    inner join runs on scores.run_id = runs.run_id
+    left join criteria
+        on runs.rubric_id = criteria.rubric_id
+        and runs.rubric_version = criteria.rubric_version
+        and scores.criterion_id = criteria.criterion_id
+    where scores.weight > 0
+    group by scores.run_id
 ),
 
 scores as (
@@ -34,6 +42,7 @@ final as (
         runs.created_at,
         runs.dataset,
         runs.reason,
+        runs.trigger,
         scores.model_count,
         scores.lowest_mean,
         scores.highest_mean,

@@ -1,4 +1,4 @@
--- answers_of_case: one row per run_id of {run_ids} and output_id of the case $case_id, by model and sample, at
+-- answers_of_case: one row per run_id of run_ids and output_id of the case $case_id, by model and sample, at
 -- most 200.
 with final as (
     select run_id, output_id, model, checkpoint, sample_index, score

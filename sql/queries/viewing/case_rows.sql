@@ -1,6 +1,6 @@
--- case_rows: one row per case_id of {outputs}, those that pass, the worst first, or by id where $is_by_case, $limit rows
--- from $offset on. worst: the lowest value of its outputs, null first; outputs: they, at most 200, by model and sample.
--- total_count: of all cases.
+-- case_rows: one row per case_id of outputs, those that pass, the worst first, or by id where $is_by_case, $limit
+-- rows from $offset on. worst: the lowest value of its outputs, null first; outputs: they, at most 200, by model and
+-- sample. total_count: of all cases.
 with outputs as materialized (from {outputs}),
 
 cases as (

@@ -1,8 +1,8 @@
 -- filtered_outputs: one row per output_id of the run $run_id that passes all conditions. value: its score on the
 -- criterion $criterion_id, 0..1, or its overall score where that is null; level_id: its level on that criterion.
 -- is_failed: a gate failed. before: the value of its case in the run $baseline_run_id by the same model and sample,
--- null without one. {verdicts}, {baseline}: the tables verdicts and output_scores, or no rows where they are not needed;
--- {conditions}: on scores, judged and before.
+-- null without one. verdicts, baseline: the tables verdicts and output_scores, or no rows where they are not
+-- needed; conditions: on scores, judged and before.
 with judged as (
     select output_id, level_id, score from {verdicts} where run_id = $run_id and criterion_id = $criterion_id
 ),

@@ -26,7 +26,7 @@ from gradebook.tasks.comparing.sentences import (
     unchanged_sentence,
 )
 from gradebook.tasks.lake.rows import Row, model_name
-from gradebook.tasks.reporting.charts import Figure, draw, labels_of
+from gradebook.tasks.reporting.charts import Figure, cases_link, draw, labels_of
 from gradebook.tasks.reporting.report_source import MOST_DRAWN, ReportSource
 
 MOST_BARS = 15
@@ -185,6 +185,7 @@ def _mark(row: ComparedRow, label: str) -> Row:
         "low": figures.diff_low,
         "high": figures.diff_high,
         "verdict": sentence,
+        "href": cases_link(criterion=row.scope_id if row.scope == CRITERION else ""),
         "tip": f"{tip}; {sentence}",
     }
 

@@ -11,7 +11,7 @@ from gradebook.rubrics.text.wording import (
 )
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.published.run_tables import mean_interval_words, score_table
-from gradebook.tasks.reporting.charts import Figure, draw, labels_of
+from gradebook.tasks.reporting.charts import Figure, cases_link, draw, labels_of
 from gradebook.tasks.reporting.report_source import Group, MeasuredCriterion, ReportSource
 from gradebook.tasks.reporting.sections.agreement import report_verdict
 
@@ -145,7 +145,11 @@ def _means(source: ReportSource, table: Table) -> Figure | None:
 
 def _dot(group: Group, row: Row) -> Row:
     tip = f"{group.label}: {score_words(row['mean'])}, 95% interval {mean_interval_words(row)}"
-    return {"model": group.label, "mean": row["mean"], "low": row["ci_low"], "high": row["ci_high"], "tip": tip}
+    if row["n"] is not None:
+        tip += f", {counted(row['n'], 'output')}"
+    link = cases_link(grid="criteria", model=group.name)
+    ends = {"low": row["ci_low"], "high": row["ci_high"]}
+    return {"model": group.label, "mean": row["mean"], **ends, "tip": tip, "href": link}
 
 
 def _scores_sentence(source: ReportSource, drawn_count: int) -> str:

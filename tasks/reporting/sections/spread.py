@@ -14,7 +14,7 @@ from gradebook.rubrics.text.tables import table_of
 from gradebook.rubrics.text.wording import counted, rate_words, score_words, share_words
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.reporting.charts import Figure, anchor_of, shortened
+from gradebook.tasks.reporting.charts import Figure, anchor_of, cases_link, shortened
 from gradebook.tasks.reporting.lanes import Lanes, by_group, lane_names, short_names
 from gradebook.tasks.reporting.report_source import Group, ReportSource
 from gradebook.tasks.reporting.sections.thresholds import Thresholds, read_thresholds
@@ -381,7 +381,15 @@ def _marks(criterion: _Criterion, group: Group) -> Iterator[Row]:
     for name, count in shares.parts:
         share = shares.share(count)
         position = min(max(positions.get(name, 0.0) / max(criterion.scale.step_count, 1), 0.0), 1.0)
+        is_level = name in criterion.scale.levels
         yield {
+            "href": cases_link(
+                grid="criteria",
+                model=group.name,
+                criterion=criterion.id,
+                level=name if is_level else "",
+                missing="1" if name == UNSCORED else "",
+            ),
             "start": start,
             "end": start + share,
             "middle": start + share / 2,

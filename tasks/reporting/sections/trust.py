@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from gradebook.rubrics.model.methods import METHODS
 from gradebook.rubrics.text.tables import Table, table_of
 from gradebook.rubrics.text.wording import counted, difference_interval_words, rate_words, signed_words
 from gradebook.tasks.agreement.audited_scores import audited_sentence
@@ -389,35 +390,72 @@ def _replayed(counts: Row) -> Finding:
 STEADY_FLIP_RATE, LOOSE_FLIP_RATE = 0.05, 0.2
 
 
+NOT_ASKED = "The run had no judge: its scores come from checks, functions and people."
+_ANSWERS = {
+    Trust.GOOD: "yes on {}",
+    Trust.BIASED: "on {} only the means that ratings correct, as it is biased",
+    Trust.WEAK: "no on {}, where it rarely agrees with people",
+    Trust.CHANCE: "no on {}, where it is no better than chance, as far as the ratings show",
+    Trust.UNKNOWN: "too few ratings to tell on {}",
+}
+
+
+def trust_states(source: ReportSource, agreement: CurrentAgreement) -> dict[str, str]:
+    """State of trust by criterion that a judge scores; `unrated` without ratings."""
+    judged = [row["criterion_id"] for row in source.criteria if METHODS[row["method"]].is_asked]
+    states = {standing.criterion_id: standing.trust.value for standing in agreement.standings}
+    return dict.fromkeys(judged, "unrated") | states
+
+
+def trust_words(criteria: dict[str, str]) -> str:
+    """Whether the judge may be trusted, as a sentence. criteria: as `trust_states`."""
+    by_state: dict[str, list[str]] = {}
+    for name, state in criteria.items():
+        by_state.setdefault(state, []).append(name)
+    clauses = [clause.format(", ".join(by_state[state])) for state, clause in _ANSWERS.items() if state in by_state]
+    if unrated := by_state.get("unrated"):
+        clauses.append(f"unknown on {', '.join(unrated)}, as nobody rated what it scored")
+    if not clauses:
+        return "Unknown: no criterion of the rubric is the judge's."
+    sentence = "; ".join(clauses)
+    return f"{sentence[0].upper()}{sentence[1:]}."
+
+
 @dataclass(frozen=True, slots=True)
 class TrustContents:
-    """Findings, worst first. counted: sentence with the number of findings of each sign."""
+    """Findings, worst first. answer: whether the judge may be trusted, as `gradebook judge trust` says it.
 
+    counted: sentence with the number of findings of each sign.
+    """
+
+    answer: str
     counted: str
     findings: tuple[Finding, ...]
 
 
 def read_trust(source: ReportSource) -> TrustContents:
     """Collect all findings on the trustworthiness of the run's numbers."""
+    agreement = None if source.summary.run["judge"] is None else read_agreement(source)
     findings = (
         *completeness_findings(source),
         *reply_findings(source),
-        *_judge_findings(source),
+        *_judge_findings(source, agreement),
         *provenance_findings(source),
     )
     order = list(Sign)
     counts = {sign: sum(finding.sign == sign for finding in findings) for sign in order}
     sentence = f"{counts[Sign.BAD]:,} bad, {counts[Sign.LOOK]:,} to look at, {counts[Sign.FINE]:,} fine."
-    return TrustContents(sentence, tuple(sorted(findings, key=lambda finding: order.index(finding.sign))))
+    answer = NOT_ASKED if agreement is None else trust_words(trust_states(source, agreement))
+    return TrustContents(answer, sentence, tuple(sorted(findings, key=lambda finding: order.index(finding.sign))))
 
 
-def _judge_findings(source: ReportSource) -> Iterator[Finding]:
+def _judge_findings(source: ReportSource, agreement: CurrentAgreement | None) -> Iterator[Finding]:
     """Findings on the judge's consistency and on its agreement with people; none if the run had no judge."""
-    if source.summary.run["judge"] is None:
+    if agreement is None:
         return
     yield from anchor_findings(source)
     yield from consistency_findings(source)
-    yield agreement_finding(read_agreement(source))
+    yield agreement_finding(agreement)
     yield from calibration_findings(source)
     yield from audit_findings(source)
 

@@ -2,12 +2,16 @@
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
+import duckdb
 import pytest
 from starlette.testclient import TestClient
 
 from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import commit
+from gradebook.tasks.lake.rows import insert_rows
 from gradebook.tasks.viewing.case import differing_words
 from tests.support.hostile_run import write_hostile_run
 from tests.support.reported_runs import publish_run
@@ -90,6 +94,43 @@ def test_words_that_differ_join_to_both_answers():
     assert "".join(text for kind, text in pieces if kind != "added") == first
     assert "".join(text for kind, text in pieces if kind != "removed") == second
     assert ("removed", "Monday") in pieces
+
+
+def test_a_chart_leads_to_the_cases_behind_each_mark_on_the_server_and_nowhere_in_a_file(client: TestClient):
+    page = client.get("/runs/a/sections/spread").text
+    links = dict(re.findall(r'<a href="/runs/a/cases\?([^"]+)".*?data-tip="([^"]+)"', page))
+    link = next(link for link, tip in links.items() if tip.startswith("polite, bad: fail"))
+    assert "(8 outputs)" in links[link]
+    assert "<output>8 outputs</output>" in client.get(f"/runs/a/cases?{link.replace('&amp;', '&')}").text
+    report = client.get("/runs/a/report").text
+    assert "data-cases=" in report and "/cases?" not in report
+
+
+def test_home_shows_the_last_night_the_checkpoints_and_the_cases_to_read(tmp_path: Path):
+    publish_run(tmp_path, {"good": 12, "bad": 4}, CRITERIA, trigger="nightly", run_id="night")
+    publish_run(tmp_path, {"good": 12}, CRITERIA, run_id="by-hand")
+    lake = find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite")
+    now = datetime(2026, 11, 30, tzinfo=UTC)
+    shared = {"model": "m", "rubric_id": "replies", "rubric_version": "1.0.0", "run_id": "night", "decided_at": now}
+
+    def decide(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
+        for name, status in (("1", "approved"), ("2", "undecided")):
+            insert_rows(connection, "checkpoints", [shared | {"checkpoint": name, "status": status}])
+
+    commit(lake, "decisions", decide)
+    with viewer(lake) as client:
+        page = client.get("/").text
+        queue = page.partition('id="queue"')[2].partition('id="runs"')[0]
+        assert re.findall(r'href="/runs/([^"]+)"', queue) == [
+            "night",
+            "night",
+            "night",
+        ]  # of the night, two checkpoints
+        assert "1 checkpoint undecided" in queue
+        assert queue.index("m @ 2") < queue.index("m @ 1")
+    publish_run(tmp_path, {"good": 12, "bad": 4}, CRITERIA, run_id="last")
+    with viewer(lake) as client:
+        assert '<a href="/runs/last/cases/c10"><bdi>c10</bdi></a>' in client.get("/").text  # bad says no in c4 to c11
 
 
 @pytest.mark.nightly

@@ -4,16 +4,17 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import orjson
 import pytest
 from starlette.testclient import TestClient
 
-from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, latest_version
 from gradebook.tasks.published.status import UnpublishedRun
 from gradebook.tasks.system.listeners import Tokens
 from gradebook.tasks.viewing import progress
 from gradebook.tasks.viewing.home import WIDTH, Filters, _trend
-from gradebook.tasks.viewing.progress import ProgressReader, duration_words
+from gradebook.tasks.viewing.progress import FailureReader, ProgressReader, ReplyFailures, duration_words
 from gradebook.tasks.viewing.server import view_app
 from tests.support.served_ratings import RUN, rated_run
 
@@ -88,7 +89,7 @@ def test_the_pace_of_a_run_is_of_the_last_minute(monkeypatch, tmp_path: Path):
         return [run]
 
     monkeypatch.setattr(progress, "unpublished_runs", read_runs)
-    reader = ProgressReader(Lake.__new__(Lake), lambda: at[0])
+    reader = ProgressReader(find_lake(f"sqlite:{tmp_path}/catalog.sqlite"), lambda: at[0])
     paces = []
     for second, count in ((0, 0), (30, 10), (60, 40), (90, 40)):
         at[0], answered[0] = begin + timedelta(seconds=second), count
@@ -97,3 +98,16 @@ def test_the_pace_of_a_run_is_of_the_last_minute(monkeypatch, tmp_path: Path):
     # 10 in 30 s: 20 a minute, 90 open: 270 s; 40 in 60 s: 60 open: 90 s; from 10 to 40 in the last 60 s: 60 open: 120 s
     assert paces == [(None, ""), (20.0, "4 min"), (40.0, "2 min"), (30.0, "2 min")]
     assert [duration_words(seconds) for seconds in (0.2, 59, 3600, 7500)] == ["1 s", "59 s", "1 h 0 min", "2 h 5 min"]
+
+
+def test_replies_without_a_level_are_counted_once_while_a_journal_grows(tmp_path: Path):
+    def line(status: str, reply: str) -> bytes:
+        return orjson.dumps({"status": status, "rationale": None, "reply": reply}) + b"\n"
+
+    reader, journal = FailureReader(tmp_path, "a[1]"), tmp_path / "a[1].7.x.jsonl"
+    assert reader.read() == ReplyFailures()
+    told = line("parse_error", 'I said "status":"scored", did I not?')
+    journal.write_bytes(line("scored", "good") + told + line("refused", "no")[:9])
+    assert reader.read() == ReplyFailures((("parse_error", 1),), 'I said "status":"scored", did I not?')
+    journal.write_bytes(line("scored", "good") + told + line("refused", "no") + told)
+    assert reader.read().kinds == (("parse_error", 2), ("refused", 1))
