@@ -6,20 +6,29 @@ from math import isfinite
 
 from gradebook.flows.display.terminal import plain, say, show, show_rows, stdout
 from gradebook.rubrics.statistics.agreement import Measure
-from gradebook.rubrics.statistics.calibration import Estimate
 from gradebook.rubrics.statistics.cascade_rule import Share as Loss
 from gradebook.rubrics.statistics.cascade_rule import Tradeoff
-from gradebook.rubrics.statistics.davidson import Strength
 from gradebook.rubrics.statistics.rater_comparison import WITH_GAPS, RaterComparison
 from gradebook.rubrics.text.reasons import reason_words
 from gradebook.rubrics.text.tables import Cells, Record, table_from
 from gradebook.rubrics.text.wording import counted, price_words, rate_words, score_words, signed_words, with_interval
-from gradebook.tasks.agreement.calibration import Calibration, RunCalibration
+from gradebook.tasks.agreement.calibration import RunCalibration
+from gradebook.tasks.agreement.columns import (
+    CALIBRATED_COLUMNS,
+    MEAN_COLUMNS,
+    PACE_COLUMNS,
+    PAIR_COLUMNS,
+    RATER_COLUMNS,
+    TITLES,
+    UNKNOWN,
+    agreement_columns,
+    measure_words,
+)
 from gradebook.tasks.agreement.compare_judges import JudgeChoice, JudgeChoices
 from gradebook.tasks.agreement.mart import JUDGE_RATERS, JUDGES, RATERS
 from gradebook.tasks.agreement.preferences import EQUAL, JUDGE, PEOPLE, SCORES, ModelRanking, Preference
 from gradebook.tasks.agreement.published_run import AgreementPart, CriterionTrust, RunAgreement, StepAgreement
-from gradebook.tasks.agreement.raters import ModelMean, RaterPace, RaterPair, RaterRow, RunRaters, SettledCriterion
+from gradebook.tasks.agreement.raters import RunRaters, SettledCriterion
 from gradebook.tasks.agreement.recalibrate import CriterionFit, RunRecalibration
 from gradebook.tasks.comparing.cascade_choice import CascadeChoice, rule_words
 from gradebook.tasks.comparing.sentences import merge_equal_remarks
@@ -33,20 +42,6 @@ from gradebook.tasks.published.run_tables import (
     share_words,
 )
 
-TITLES = {
-    RATERS: "raters among themselves",
-    JUDGE_RATERS: "judge against raters",
-    JUDGES: "judges among themselves",
-}
-SHOWN = {  # statistic -> heading, what matters most first, as a narrow terminal shows only the first ones
-    "alpha_ordinal": "alpha, ordinal",
-    "bias": "bias",
-    "percent_agreement": "agreement",
-    "cohen_kappa_quadratic": "kappa, quadratic",
-    "gwet_ac1": "AC1",
-    "spearman": "Spearman",
-}
-UNKNOWN = "–"
 SURE = 0.95
 _WHOSE = {
     PEOPLE: "people's choices on {}",
@@ -72,10 +67,7 @@ def show_agreement(agreement: RunAgreement, by: str | None, *, is_full: bool) ->
         if of_kind:
             stdout.print()
             say(f"{title}, with 95% intervals")
-            who = () if by is None else ("who",)
-            statistics = [name for name in SHOWN if any(part.measure(name).value is not None for part in of_kind)]
-            headings = ("criterion", *who, "outputs", *(SHOWN[name] for name in statistics), "pairs")
-            show_rows(headings, (_cells(part, statistics) for part in of_kind))
+            _show(agreement_columns(of_kind, has_who=by is not None), of_kind)
             for part in of_kind:
                 _show_gaps(part)
     _show_trust(agreement.trust, is_full=is_full)
@@ -148,10 +140,10 @@ def _mark_columns(units: str, same_type: str) -> Cells[StepAgreement]:
         "who": lambda row: _WHO[row.kind],
         units: lambda row: f"{row.n:,}",
         "cases": lambda row: f"{row.case_count:,}",
-        "agreement": lambda row: _with_interval(row.percent_agreement),
-        "kappa": lambda row: _with_interval(row.kappa),
-        "found": lambda row: _with_interval(row.found_rate),
-        same_type: lambda row: _with_interval(row.same_type_rate),
+        "agreement": lambda row: measure_words(row.percent_agreement),
+        "kappa": lambda row: measure_words(row.kappa),
+        "found": lambda row: measure_words(row.found_rate),
+        same_type: lambda row: measure_words(row.same_type_rate),
     }
 
 
@@ -161,7 +153,7 @@ def _preference_cells(preference: Preference) -> tuple[str, ...]:
         for side in ((preference.model_a, preference.checkpoint_a), (preference.model_b, preference.checkpoint_b))
     )
     counts = (preference.choice_count, preference.a_count, preference.tie_count, preference.b_count)
-    shares = (_with_interval(preference.b_share), _with_interval(preference.judge))
+    shares = (measure_words(preference.b_share), measure_words(preference.judge))
     return (preference.criterion_id, *names, *(f"{count:,}" for count in counts), *shares)
 
 
@@ -174,7 +166,7 @@ def _show_ranking(ranked: ModelRanking) -> None:
     rows = []
     for index, (name, strength) in enumerate(zip(ranked.models, ranked.ranking.strengths, strict=True)):
         cells = (
-            _with_interval(strength),
+            measure_words(strength),
             UNKNOWN if strength.elo is None else f"{strength.elo:,.0f}",
             f"{strength.choice_count:,}",
         )
@@ -193,7 +185,7 @@ def show_calibration(calibration: RunCalibration) -> None:
     if calibration.rows:
         stdout.print()
         say("means with 95% intervals; corrected: PPI++, from ratings and judge together")
-        _show(_CALIBRATED, calibration.rows)
+        _show(CALIBRATED_COLUMNS, calibration.rows)
         if calibration.more_count:
             say(f"to halve every interval: rate {counted(calibration.more_count, 'more output')}, a random sample")
     for note in merge_equal_remarks(_notes(calibration)):
@@ -323,7 +315,7 @@ def show_raters(raters: RunRaters) -> None:
     if raters.rows:
         stdout.print()
         say("raters beside all others, with 95% intervals; mean difference below 0: the rater gives lower scores")
-        _show(_RATERS, raters.rows)
+        _show(RATER_COLUMNS, raters.rows)
         for row in raters.rows:
             for reason in dict.fromkeys(
                 reason_words(figure.reason) for figure in _figures(row.beside) if figure.reason
@@ -332,7 +324,7 @@ def show_raters(raters: RunRaters) -> None:
     if raters.models and len(raters.rows) > 1:
         stdout.print()
         say("mean ratings of models; adjusted: as if the average rater had rated all, with 95% intervals over cases")
-        _show(_MEANS, raters.models)
+        _show(MEAN_COLUMNS, raters.models)
         for note in merge_equal_remarks(
             (row.model, reason_words(row.mean.reason)) for row in raters.models if row.mean.reason
         ):
@@ -340,11 +332,11 @@ def show_raters(raters: RunRaters) -> None:
     if raters.paces:
         stdout.print()
         say("time on the rating page; too fast: submitted before the output can be read, which none should be")
-        _show(_PACES, raters.paces)
+        _show(PACE_COLUMNS, raters.paces)
     if raters.pairs:
         stdout.print()
         say("pairs of raters; mean difference: the first one's score minus the other's")
-        _show(_PAIRS, raters.pairs)
+        _show(PAIR_COLUMNS, raters.pairs)
     if raters.settled:
         _show_settled(raters.settled)
 
@@ -372,41 +364,6 @@ def _show_settled(settled: Sequence[SettledCriterion]) -> None:
         say(f"note: {plain(note)}")
 
 
-_COMPARED: Cells[RaterRow | RaterPair] = {
-    "mean difference": lambda row: _with_interval(row.beside.difference),
-    "alpha": lambda row: _with_interval(row.beside.alpha),
-    "agreement": lambda row: _with_interval(row.beside.agreement),
-    "pairs": lambda row: f"{row.beside.pair_count:,}",
-}
-_RATERS: Cells[RaterRow] = {
-    "rater": lambda row: row.rater,
-    "ratings": lambda row: f"{row.rating_count:,}",
-    **_COMPARED,
-    "outputs": lambda row: f"{row.output_count:,}",
-    "with decisions": lambda row: _share_of_words(row.decisions),
-    "with gold": lambda row: _share_of_words(row.gold),
-    "severity": lambda row: signed_words(row.severity),
-}
-_PAIRS: Cells[RaterPair] = {"rater": lambda row: row.rater, "other": lambda row: row.other, **_COMPARED}
-_MEANS: Cells[ModelMean] = {
-    "model": lambda row: row.model,
-    "ratings of": lambda row: f"{row.mean.n:,}",
-    "mean": lambda row: f"{row.mean.plain:.3f}",
-    "adjusted": lambda row: with_interval(row.mean.adjusted, row.mean.ci_low, row.mean.ci_high),
-}
-_PACES: Cells[RaterPace] = {
-    "rater": lambda row: row.rater,
-    "sheets": lambda row: f"{row.sheet_count:,}",
-    "minutes": lambda row: f"{row.minutes:,.1f}",
-    "median s": lambda row: f"{row.median_sheet_s:,.0f}",
-    "too fast": lambda row: f"{row.fast_sheet_count:,}",
-}
-
-
-def _share_of_words(share: Measure) -> str:
-    return _with_interval(share) + (f" of {share.n:,}" if share.n else "")
-
-
 def _figures(comparison: RaterComparison) -> tuple[Measure, ...]:
     return (comparison.difference, comparison.alpha, comparison.agreement)
 
@@ -432,19 +389,13 @@ def _is_by(part: AgreementPart, by: str | None) -> bool:
     return (part.rater if by == "rater" else part.judge) is not None
 
 
-def _cells(part: AgreementPart, statistics: Sequence[str]) -> tuple[str, ...]:
-    figures = (_with_interval(part.measure(statistic)) for statistic in statistics)
-    who = filter(None, (part.judge or part.rater,))
-    return (part.criterion_id, *who, f"{part.n:,}", *figures, f"{part.pair_count:,}")
-
-
 def _show_gaps(part: AgreementPart) -> None:
     measure = part.measure(WITH_GAPS)
     gap_count = (measure.n or 0) - part.n
     if measure.value is not None and gap_count > 0:
         say(
             f"note: {plain(part.criterion_id)}: the judge left {counted(gap_count, 'rated output')} unscored; with "
-            f"these as disagreement, agreement is {_with_interval(measure)}"
+            f"these as disagreement, agreement is {measure_words(measure)}"
         )
 
 
@@ -458,7 +409,7 @@ def _show_in_full(part: AgreementPart) -> None:
             (
                 measure.statistic,
                 UNKNOWN if measure.n is None else f"{measure.n:,}",
-                _with_interval(measure),
+                measure_words(measure),
                 reason_words(measure.reason),
             )
             for measure in part.measures
@@ -471,18 +422,6 @@ def _show_in_full(part: AgreementPart) -> None:
         show_rows(("", *levels), ((level, *(f"{count:,}" for count in counts)) for level, counts in rows))
 
 
-_CALIBRATED: Cells[Calibration] = {
-    "criterion": lambda row: row.criterion_id,
-    "model": lambda row: row.name,
-    "rated": lambda row: f"{row.n:,}",
-    "unrated": lambda row: f"{row.unrated_count:,}",
-    "corrected": lambda row: _with_interval(row.corrected),
-    "ratings alone": lambda row: _with_interval(row.rated),
-    "judge alone": lambda row: _with_interval(row.naive),
-    "Rogan-Gladen": lambda row: _with_interval(row.rogan_gladen),
-}
-
-
 def _notes(calibration: RunCalibration) -> Iterator[tuple[str, str]]:
     """Names and remarks of the calibrated means."""
     for row in calibration.rows:
@@ -491,7 +430,3 @@ def _notes(calibration: RunCalibration) -> Iterator[tuple[str, str]]:
         reason = reason_words(row.corrected.reason or (row.more_reason if row.unrated_count else None))
         if reason and reason not in (row.note or ""):
             yield f"{row.criterion_id} of {row.name}", reason
-
-
-def _with_interval(figure: Measure | Estimate | Strength) -> str:
-    return UNKNOWN if figure.value is None else with_interval(figure.value, figure.ci_low, figure.ci_high)

@@ -68,6 +68,12 @@ def in_lower_case(table: Table) -> Table:
     return replace(table, caption=_lowered(table.caption), columns=columns)
 
 
+def capitalised(caption: str, cells: Cells[Record], records: Iterable[Record], word_count: int = 1) -> Table:
+    """Table of the terminal's columns with headings as on a page. word_count: first columns, which hold no numbers."""
+    columns = [(f"{name[0].upper()}{name[1:]}", text) for name, text in cells.items()]
+    return table_from(caption, dict(columns[:word_count]), dict(columns[word_count:]), records)
+
+
 def rows_cut(table: Table, most_rows: int) -> Table:
     """Table cut to its first rows, with a last line that counts the others."""
     return with_rest(replace(table, rows=table.rows[:most_rows]), len(table.rows) - most_rows)

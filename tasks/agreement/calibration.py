@@ -451,21 +451,25 @@ def corrected_row(means: Calibration) -> Row:
     }
 
 
-def calibrate_run(lake: Lake, run_id: str, *, criterion_id: str | None = None, next_count: int = 0) -> RunCalibration:
+def calibrate_run(
+    lake: Lake, run_id: str, *, criterion_id: str | None = None, next_count: int = 0, is_passed_on: bool = False
+) -> RunCalibration:
     """Calibrate the judge's means of a published run by all current ratings.
 
     criterion_id: only this criterion, which may be a check's; None: all criteria of the judge. next_count: number of
-    outputs to suggest for rating, 0 to `MOST_NEXT`. Raises `InputError` for an unknown run or criterion.
+    outputs to suggest for rating, 0 to `MOST_NEXT`. is_passed_on: others read the note, as of `Lake.words`. Raises
+    `InputError` for an unknown run or criterion.
     """
     if not 0 <= next_count <= MOST_NEXT:
         raise InputError("--rate-next", f"{next_count}", f"0 to {MOST_NEXT:,}")
+    lake_words = lake.words(is_passed_on=is_passed_on)
     with connect_up_to_date(lake) as connection:
         run = find_run(connection, lake, run_id, None)
         refuse_unknown(connection, run_id, criterion_id)
         judged = read_judged(connection, run_id, None if criterion_id is None else [criterion_id])
         rows = tuple(_calibrate(sample) for sample in samples_of(connection, judged))
-        offered = offered_note(connection, run_id, lake.words())
-    why_none = None if rows else _why_none(judged, unrated_note(run_id, lake.words(), what="what the judge scored"))
+        offered = offered_note(connection, run_id, lake_words)
+    why_none = None if rows else _why_none(judged, unrated_note(run_id, lake_words, what="what the judge scored"))
     note = "; ".join(filter(None, (why_none, offered))) or None
     return RunCalibration(run, rows, _next_outputs(judged.table, next_count), note)
 

@@ -333,17 +333,23 @@ class RunAgreement:
 
 
 def measure_run(
-    lake: Lake, run_id: str | None, *, rubric_id: str | None = None, criterion_id: str | None = None
+    lake: Lake,
+    run_id: str | None,
+    *,
+    rubric_id: str | None = None,
+    criterion_id: str | None = None,
+    is_passed_on: bool = False,
 ) -> RunAgreement:
     """Measure the agreement on a published run's outputs; by default the latest run, or the rubric's latest.
 
-    Raises `InputError` for an unknown run or criterion.
+    is_passed_on: others read the note, as of `Lake.words`. Raises `InputError` for an unknown run or criterion.
     """
+    lake_words = lake.words(is_passed_on=is_passed_on)
     with connect_up_to_date(lake) as connection:
         run = find_run(connection, lake, run_id, rubric_id)
         refuse_unknown(connection, run["run_id"], criterion_id)
-        parts, note = measure_parts(connection, run["run_id"], criterion_id, lake_words=lake.words())
-        offered = offered_note(connection, run["run_id"], lake.words())
+        parts, note = measure_parts(connection, run["run_id"], criterion_id, lake_words=lake_words)
+        offered = offered_note(connection, run["run_id"], lake_words)
         preferences = measure_preferences(connection, run["run_id"], criterion_id)
         rankings = rank_run(connection, run["run_id"], criterion_id)
         steps = measure_steps(connection, run["run_id"], criterion_id)

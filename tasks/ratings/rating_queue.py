@@ -45,6 +45,15 @@ class QueuedOutput:
     opinions: Mapping[str, list[Row]] = field(default_factory=dict)
 
 
+# Causes of a disagreement, as a lead names them, and how sure the lead is.
+CAUSES = {
+    "ambiguous_text": "the text is ambiguous",
+    "rubric_gap": "the rubric has a gap",
+    "mistake": "a rater's mistake",
+    "edge_case": "an edge case",
+    "taste": "taste",
+}
+CONFIDENCES = ("low", "medium", "high")
 JUDGE_SHOWN = "judge_shown"  # selection of outputs whose raters see the judge's verdict, whatever the queue
 
 

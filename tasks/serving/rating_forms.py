@@ -18,7 +18,7 @@ from gradebook.rubrics.model.rubric import Criterion, Overall
 from gradebook.rubrics.model.taxonomy import StepMark, describe_steps, ranked_severities, score_steps
 from gradebook.rubrics.prompts.reply_parser import clean_text
 from gradebook.rubrics.prompts.step_marks import JUDGED_KINDS
-from gradebook.tasks.ratings.rating_queue import step_name
+from gradebook.tasks.ratings.rating_queue import CAUSES, CONFIDENCES, step_name
 from gradebook.tasks.ratings.rating_store import Mark
 from gradebook.tasks.reporting.sections.examples import Card
 
@@ -80,14 +80,6 @@ def claim_scores(rows: Mapping[str, object], content: Mapping[str, str]) -> Iter
         yield Mark(criterion_id, None, score, None if score is None else describe_marks(of_criterion))
 
 
-CAUSES = {
-    "ambiguous_text": "the text is ambiguous",
-    "rubric_gap": "the rubric has a gap",
-    "mistake": "a rater's mistake",
-    "edge_case": "an edge case",
-    "taste": "taste",
-}
-CONFIDENCES = ("low", "medium", "high")
 _DETAILS = {"cause": tuple(CAUSES), "confidence": CONFIDENCES, "needs_rubric_update": ("yes",)}
 NO_NUMBER = "none"  # checkbox of a number field: the criterion does not apply
 STEP_DETAILS = ("error", "severity")

@@ -36,14 +36,13 @@ from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
 from gradebook.rubrics.prompts.prompt import Case
 from gradebook.tasks.datasets.media import MediaFiles
 from gradebook.tasks.lake.connections import cached_connections
+from gradebook.tasks.ratings.rating_queue import CAUSES, CONFIDENCES
 from gradebook.tasks.ratings.rating_session import RatingSession
 from gradebook.tasks.ratings.rating_store import SUBMITTED, Progress, Sheet, StaleSheet
 from gradebook.tasks.reporting.rendering import Segment, digest, laid_out_json, page_text, render, segments_of, visible
 from gradebook.tasks.reporting.sections.answers import Turn, folders_of, turns_of
 from gradebook.tasks.reporting.sections.examples import MOST_CARDS, StepCards, step_cards
 from gradebook.tasks.serving.rating_forms import (
-    CAUSES,
-    CONFIDENCES,
     NOTES,
     Criteria,
     SheetForm,

@@ -13,5 +13,6 @@ rubrics   read_rubric_list, read_rubric_page: a version as a grid of criteria an
 edited    RubricFolder, read_source: texts of rubrics that the editor reads and writes
 editor    Editor: a rubric's YAML beside its form, with `--edit` alone; the only addresses that take anything
 trial     Trials: a changed rubric on ten cases of a run, without a new run
+people    read_people_page: raters, agreement, disagreements, and what is worth rating
 sql_page  read_sql_page: rows of a statement, the tables and worked questions
 """

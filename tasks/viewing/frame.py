@@ -24,6 +24,7 @@ NAVIGATION = (
     ("/", "Home"),
     ("/#runs", "Runs"),
     ("/rubrics", "Rubrics"),
+    ("/people", "People"),
     ("/sql", "SQL"),
 )  # address and name of the pages that are reached from every page
 SCRIPTS: dict[str, Callable[[], str]] = {

@@ -13,7 +13,7 @@ from starlette.types import Scope
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.reporting.rendering import digest, script
 from gradebook.tasks.system.listeners import Guard, Rules, Tokens
-from gradebook.tasks.viewing import alive, case, cases, compared, editor, home, rubrics, run, sql_page
+from gradebook.tasks.viewing import alive, case, cases, compared, editor, home, people, rubrics, run, sql_page
 from gradebook.tasks.viewing.frame import Editing, Frame, static_routes
 
 # The report is a file of its own: its script, allowed by its digest, and its styles are in it.
@@ -51,7 +51,7 @@ def view_app(lake: Lake, tokens: Tokens, hosts: tuple[str, ...], editing: Editin
             return None
         return tokens.refusal(cookie_parser("; ".join(headers.getlist("cookie"))).get(cookie))
 
-    pages = (home, alive, run, cases, case, compared, editor, rubrics, sql_page)  # each with its `routes`
+    pages = (home, alive, run, cases, case, compared, editor, rubrics, people, sql_page)  # each with its `routes`
     routes = [Route("/t/{token}", enter), *static_routes(), *(route for page in pages for route in page.routes(frame))]
     rules = Rules(
         hosts,

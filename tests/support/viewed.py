@@ -1,5 +1,9 @@
-"""Pages of `gradebook view` as a browser with the command's link gets them, without a browser."""
+"""Pages of `gradebook view`: its server, and pages as a browser with the command's link gets them."""
 
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
 
 from starlette.testclient import TestClient
@@ -9,6 +13,18 @@ from gradebook.tasks.system.listeners import Tokens
 from gradebook.tasks.viewing.server import view_app
 
 HOST = "testserver:80"
+
+
+@contextmanager
+def view_server(lake: Lake) -> Iterator[str]:
+    """Link of `gradebook view`, a process that runs until the block ends."""
+    command = [sys.executable, "-m", "gradebook", "view", "--lake", f"sqlite:{lake.address}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.terminate()
 
 
 def viewer(lake: Lake) -> TestClient:

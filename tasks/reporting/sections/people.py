@@ -1,6 +1,6 @@
 """Section "Judge and people": agreement, opinions, raters, preferences, decision study."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from gradebook.rubrics.model.scores import rating_scale
 from gradebook.rubrics.statistics.agreement import Measure
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, mean_interval, measure_mean
 from gradebook.rubrics.text.reasons import reason_words
-from gradebook.rubrics.text.tables import Cells, Record, Table, table_from, table_of
+from gradebook.rubrics.text.tables import Table, capitalised, table_of
 from gradebook.rubrics.text.wording import (
     counted,
     difference_interval_words,
@@ -219,17 +219,11 @@ def trust_tables(trust: Sequence[CriterionTrust]) -> Iterator[Table]:
     """Failures that the judge finds and the quality of its probabilities; then a reliability curve by criterion."""
     if not trust:
         return
-    yield _capitalised("Failures that people found, and the judge's probabilities", TRUST, trust)
+    yield capitalised("Failures that people found, and the judge's probabilities", TRUST, trust)
     for row in trust:
         if row.trust.reliability:
             caption = f"Reliability on {row.criterion_id}: how many people pass, by the judge's probability of passing"
-            yield _capitalised(caption, RELIABILITY, row.trust.reliability)
-
-
-def _capitalised(caption: str, cells: Cells[Record], records: Iterable[Record]) -> Table:
-    """Table as the terminal has it, with headings as on the page."""
-    first, *others = ((f"{name[0].upper()}{name[1:]}", text) for name, text in cells.items())
-    return table_from(caption, dict([first]), dict(others), records)
+            yield capitalised(caption, RELIABILITY, row.trust.reliability)
 
 
 _IS_SHARED = "select count(distinct rater) > 1 as is_shared from latest_ratings"

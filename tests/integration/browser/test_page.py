@@ -28,6 +28,7 @@ CONTENTS = """
 LEFT_OUT_OF_PRINT = """
 () => [...document.querySelectorAll("nav, .skip, .controls")].filter((each) => each.checkVisibility()).length
 """
+A4_PIXELS = 703  # of the paper between its margins, at 96 to the inch
 TOO_WIDE = """
 () => {
   const root = document.documentElement;
@@ -115,6 +116,7 @@ def lightness_of_page(seen: Visit) -> float:
 @pytest.mark.parametrize("name", ["later", "hostile", "home"])
 def test_a_page_prints(visit: Visiting, reported: Reported, name: str):
     with visit(reported.pages[name]) as seen:
+        seen.page.set_viewport_size({"width": A4_PIXELS, "height": 1000})
         seen.page.emulate_media(media="print")
         assert seen.ask(LEFT_OUT_OF_PRINT) == 0
         assert seen.ask(TOO_WIDE) == []

@@ -2,9 +2,8 @@
 
 import json
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,11 +12,13 @@ import yaml
 from axe_core_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Route, expect
 
+from gradebook.tasks.lake.address import find_lake
 from tests.integration.browser.test_hostile import STIR
 from tests.support.chromium import WATCH
 from tests.support.forked import Forked
 from tests.support.hostile_run import TEXTS, write_hostile_run
 from tests.support.loopback_judge import LoopbackJudge
+from tests.support.viewed import view_server
 
 pytestmark = pytest.mark.browser
 OUTPUTS = 60
@@ -27,6 +28,12 @@ PAGES = (
     "/",
     f"{RUN}",
     *(f"{RUN}/sections/{name}" for name in SECTIONS),
+    f"{RUN}/cases",
+    f"{RUN}/cases?grid=criteria",
+    "/rubrics",
+    "/rubrics/hostile",
+    "/people",
+    "/sql?q=from+runs",
     f"/compare?a=hostile&b={TEXTS[0]}",
     "/runs/no",
 )
@@ -48,14 +55,8 @@ def folder(program: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def link(folder: Path) -> Iterator[str]:
-    command = [sys.executable, "-m", "gradebook", "view", "--lake", f"sqlite:{folder / 'lake' / 'catalog.sqlite'}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout is not None
-            yield server.stdout.readline().strip()
-        finally:
-            server.terminate()
-            server.communicate()
+    with view_server(find_lake(f"sqlite:{folder / 'lake' / 'catalog.sqlite'}")) as link:
+        yield link
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def page(browser: Browser, link: str) -> Iterator[Page]:
 @pytest.mark.nightly
 @pytest.mark.parametrize("address", PAGES)
 def test_hostile_texts_run_nothing_and_no_page_is_out_of_reach(page: Page, link: str, address: str):
-    for scheme, width in (("light", 390), ("dark", 1280)):
+    for scheme, width in product(("light", "dark"), (360, 1280, 3840)):
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 900})
         page.goto(link.partition("/t/")[0] + address)
