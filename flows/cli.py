@@ -44,7 +44,7 @@ class Entry:
 GROUPS = {
     "rubric": "Write, lint, compare and import rubrics; list and try checks.",
     "rubric checks": "List, show and try deterministic checks.",
-    "judge": "List, compare, calibrate and watch judges.",
+    "judge": "List, compare, calibrate, improve and watch judges.",
     "judge anchors": "Watch a judge on fixed outputs, asked again each night.",
     "people": "Rate outputs, import ratings, and compare raters with judges.",
     "people ratings": "Import, list and show people's ratings.",
@@ -116,6 +116,11 @@ COMMANDS: tuple[Entry, ...] = (
         "judge recalibrate",
         "judges:recalibrate",
         "Fit a judge's probabilities to people's ratings, criterion by criterion.",
+    ),
+    Entry(
+        "judge improve",
+        "judges:improve",
+        "Search better guidance and examples for a judge in people's ratings of a run.",
     ),
     Entry("judge trust", "trust:trust", "Say whether a run's judge may be trusted, and why."),
     Entry("judge noise", "noise:noise", "Measure judge noise, and how often it alone would fire a gate."),

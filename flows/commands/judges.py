@@ -1,6 +1,7 @@
-"""The commands `gradebook judge ...`: choose a judge."""
+"""The commands `gradebook judge ...`: choose a judge, and improve its questions."""
 
 import os
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +10,8 @@ import typer
 
 from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, complete_run, print_json
 from gradebook.flows.display.agreement import show_cascade_choice, show_judge_choices, show_recalibration
+from gradebook.flows.display.learning import show_frontier, show_improvement, show_preview
+from gradebook.flows.display.progress_bars import shown_activity
 from gradebook.flows.display.terminal import plain, say, show_rows
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.agreement.compare_judges import compare_judges
@@ -18,6 +21,8 @@ from gradebook.tasks.judging.settings.files import read_judge
 from gradebook.tasks.judging.settings.model import ADDRESS_VARIABLE
 from gradebook.tasks.judging.settings.providers import list_providers
 from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.learning.compare import MARGIN, FrontierRequest, compare_candidates
+from gradebook.tasks.learning.improve import ImproveRequest, opened_improvement, refuse_rubric_file, write_improved
 from gradebook.tasks.operations.doctor.judge import judge_file_text, refuse_file
 from gradebook.tasks.system.files import write_text
 
@@ -58,7 +63,7 @@ def _provider_cells(provider: dict[str, Any]) -> tuple[object, ...]:
     return provider["provider"], names, f"{key} {state}".strip() + lacking, provider["base_url"], as_of
 
 
-def compare(
+def compare(  # noqa: PLR0913 - each is an option
     runs: Annotated[
         list[str],
         typer.Argument(help="ids of runs over the same outputs, each by another judge", autocompletion=complete_run),
@@ -66,21 +71,104 @@ def compare(
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
+    rubric: Annotated[
+        list[str] | None,
+        typer.Option("--rubric", help="a rubric to ask about the first run's rated outputs; may be repeated"),
+    ] = None,
+    judge: Annotated[
+        list[str] | None,
+        typer.Option("--judge", help="a judge to ask, also a panel or a cascade; may be repeated; default: the run's"),
+    ] = None,
+    criterion: Annotated[str | None, typer.Option("--criterion", help="one criterion; default: all")] = None,
+    margin: Annotated[
+        float, typer.Option("--margin", help="kappa that the cheapest may lose against the best")
+    ] = MARGIN,
+    budget_usd: Annotated[
+        float | None, typer.Option("--budget-usd", help="maximum spend on new replies, in US dollars")
+    ] = None,
 ) -> None:
     """Compare judges by how they order models and outputs, with their prices.
 
     Compared are the outputs that people rated and every judge scored. A difference up to the tie margin is a tie; the
-    margin is fitted on one half of the cases and used on the other.
+    margin is fitted on one half of the cases and used on the other. Then each candidate's agreement with people against
+    its price, and the cheapest that is not worse than the best by --margin. Candidates are the runs, and with --rubric
+    or --judge also each rubric by each judge, asked about the first run's rated outputs.
 
     \b
     gradebook judge compare nightly-large nightly-small
     gradebook judge compare nightly-large nightly-small --json
+    gradebook judge compare nightly-1 --rubric tone-1.0.1.yaml --budget-usd 1
+    gradebook judge compare nightly-1 --judge small.yaml --judge panel.yaml
     """
-    comparison = compare_judges(find_lake(lake, data), runs)
+    found_lake = find_lake(lake, data)
+    request = FrontierRequest(tuple(runs), tuple(rubric or ()), tuple(judge or ()), criterion, margin, budget_usd)
+    is_asked = bool(rubric or judge)
+    comparison = None if is_asked and len(set(runs)) == 1 else compare_judges(found_lake, runs)
+    with shown_activity("asking candidates"):
+        frontier = compare_candidates(found_lake, request)
     if as_json:
-        print_json(comparison.as_json())
-    else:
+        print_json((comparison.as_json() if comparison else {}) | {"frontier": frontier.as_json()})
+        return
+    if comparison is not None:
         show_judge_choices(comparison)
+    show_frontier(frontier)
+
+
+def improve(  # noqa: PLR0913 - each is an option
+    run: Annotated[str, typer.Argument(help="id of a run whose outputs people rated", autocompletion=complete_run)],
+    criterion: Annotated[
+        str | None, typer.Option("--criterion", help="one criterion; default: each with enough ratings")
+    ] = None,
+    judge: Annotated[
+        str | None, typer.Option("--judge", help="the run's judge, as --judge of an evaluation; default: by its name")
+    ] = None,
+    proposer: Annotated[
+        str | None, typer.Option("--proposer", help="model that writes guidance; default: the judge")
+    ] = None,
+    budget_usd: Annotated[float | None, typer.Option("--budget-usd", help="maximum spend in US dollars")] = None,
+    is_dry_run: Annotated[bool, typer.Option("--dry-run", help="show power and price, and ask nothing")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="rubric file to write; default: ID-VERSION.yaml"),
+    ] = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Search better guidance and examples for a judge in people's ratings of a run.
+
+    A model proposes guidance from disagreements; examples are chosen from ratings. Both are searched in one half of the
+    cases and measured in the other, and the other way round, with at most three judgments for each rated output. A new
+    version is written only if agreement beyond chance rises on cases that the search has not seen, and no model's bias
+    grows. It is registered by `gradebook rubric register`, never by itself. Replies are in the ledger: the same command
+    again asks only what is new.
+
+    \b
+    gradebook judge improve nightly-1 --dry-run
+    gradebook judge improve nightly-1 --criterion tone --budget-usd 2
+    gradebook judge improve nightly-1 --judge small.yaml --proposer large.yaml \\
+        --out tone-1.0.1.yaml
+
+    Exit: 0 done, also where nothing better was found, 2 bad input, 3 not finished.
+    """
+    found_lake = find_lake(lake, data)
+    if out is not None:
+        refuse_rubric_file(out)
+    request = ImproveRequest(run, criterion, judge, proposer, budget_usd)
+    with opened_improvement(found_lake, request) as opened:
+        if not as_json:
+            show_preview(opened.previews, opened.skipped)
+        if is_dry_run:
+            if as_json:
+                print_json({"preview": [asdict(preview) for preview in opened.previews], "skipped": opened.skipped})
+            return
+        with shown_activity("searching"):
+            improvement = opened.search()
+    path = write_improved(improvement, out)
+    if as_json:
+        print_json(improvement.as_json() | {"file": None if path is None else str(path)})
+    else:
+        show_improvement(improvement, path)
 
 
 def calibrate(  # noqa: PLR0913 - each is an option

@@ -112,6 +112,8 @@ class JudgedExample(Frozen):
     """its prompt"""
     rationale: str | None = None
     """reason for its level"""
+    case_id: str | None = None
+    """case that it is from, which no run with this rubric may evaluate; not shown to the judge"""
 
     @field_validator("level", mode="before")
     @classmethod
@@ -139,7 +141,8 @@ class JudgeMethod(MethodSettings):
     template: Annotated[str, Field(min_length=1), AfterValidator(check_template)] | None = None
     """how the judge is shown the case, in place of all its columns: [templates](judge-reference.md#templates)"""
     examples: Annotated[tuple[JudgedExample, ...], Field(max_length=MOST_EXAMPLES)] = ()
-    """at most 8 judged outputs, each with `output`, `level` (its id), and optionally `prompt` and `rationale`"""
+    """at most 8 judged outputs, each with `output`, `level` (its id), and optionally `prompt`, `rationale` and the
+    `case_id` that it is from: a run that evaluates this case is refused"""
     field: OutputField | None = None
     """part of an output that is a JSON object, by its path: `reply`, `answer.0.text`; the judge is shown it as the
     output, and an output without it is unscored"""

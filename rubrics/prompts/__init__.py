@@ -15,6 +15,7 @@ step_marks        render_steps, read_steps: steps of an agent labelled one by on
 preference        render_preference: which of two answers is better
 feedback          render_output_feedback, render_group_feedback, read_feedback
 objects           render_object_messages, object_schema, read_object: one JSON object that a model writes
+guidance          Proposals, guidance_material, with_guidance: better guidance that a model proposes
 model_families    family_of: the family of a model, by its name
 `texts/` has the prompt files; their content is part of a judgment's identity. Everything else is internal.
 """

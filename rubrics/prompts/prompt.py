@@ -396,7 +396,9 @@ def criterion_digest(criterion: Criterion) -> str:
     them requires no new replies. 32 hex digits.
     """
     levels = [[level.id, level.label, level.description, list(level.indicators)] for level in criterion.ranked_levels]
-    method_keys = _method_of(criterion).model_dump(exclude_defaults=True, exclude={"type", "max_tokens", "prefer"})
+    unshown: dict[str, Any] = dict.fromkeys(("type", "max_tokens", "prefer"), True)
+    unshown["examples"] = {"__all__": {"case_id"}}
+    method_keys = _method_of(criterion).model_dump(exclude_defaults=True, exclude=unshown)
     # Keys at their defaults are excluded, so that a criterion without them has the digest from before they existed.
     content = [
         criterion.description,

@@ -22,6 +22,7 @@ calibration             Rated, corrected_mean, ratings_to_halve; corrected_sum: 
 rating_estimates        rate_next: outputs to rate next; post_stratified_mean, rogan_gladen_mean
 doubt_sampling          doubt_keys, drawn_mean: outputs drawn for rating by the judge's doubt
 judge_quality           judge_trust, pairwise_accuracy, recalibrate, DriftEvidence: whether a judge changed
+improvement             search_candidates, kappa_change, rise_power: a better question, searched and claimed apart
 cascade_rule, davidson  choose_rule: rule of a cascade; rank_models: strengths from pairwise choices
 outcomes, suite         suggest_weights: scores and outcomes in use; compare_shares, measure_items: cases of a suite
 similarity              LexicalVectors: hashed n-grams of texts; compare_vectors, families_of: texts of other cases

@@ -1,4 +1,7 @@
 """Rubrics and judges that learn: drafts from outputs, guidance from ratings.
 
-asking   open_asking, Asking, ObjectQuestion: questions to one model within a budget, answered once by the ledger
+asking        open_asking, Asking, ObjectQuestion: questions to one model within a budget, answered once by the ledger
+improve       opened_improvement, ImproveRun: `gradebook judge improve`, better guidance and examples from ratings
+compare       compare_candidates: rubrics, judges and runs by agreement against price
+candidates    CandidateJudge: changed questions asked about stored outputs; rated, examples: what people rated
 """

@@ -9,9 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.methods import JudgeMethod
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.verdicts import verdict_table
 from gradebook.rubrics.prompts.prompt import View
+from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA, OwnCriterion
 from gradebook.tasks.judging.opinions.rows import (
     Answers,
@@ -53,6 +56,8 @@ class JudgeScoring(ScoringMethod):
         asking = planning.asking if is_asked else None
         if asking is None:
             return MethodPlan()
+        for criterion in criteria:
+            refuse_own_examples(criterion, planning.ingested.shards)
         planner, shortened_count = ShardPlanner(planning.ledger, folder, asking.judge), 0
         for index, shard in enumerate(planning.ingested.shards):
             views = views_of(criteria, folder, index)
@@ -95,6 +100,25 @@ class JudgeScoring(ScoringMethod):
         output_ids = pq.read_table(shard, columns=["output_id"]).column(0)
         wanted = [(own.criterion, output_ids.take(own.row_indices)) for own in own_criteria]
         return judge_outputs(setup, wanted, CASE_CRITERIA, shard, shard_index, timing)
+
+
+def refuse_own_examples(criterion: Criterion, shards: Sequence[str]) -> None:
+    """Raise `InputError` if an example of the criterion is of a case that is evaluated: it would grade itself."""
+    case_ids = {example.case_id for example in criterion.method_as(JudgeMethod).examples if example.case_id is not None}
+    if not case_ids:
+        return
+    wanted = pa.array(sorted(case_ids))
+    evaluated: set[str] = set()
+    for shard in shards:
+        cases = pq.read_table(shard, columns=["case_id"]).column(0)
+        evaluated |= set(pc.unique(cases.filter(pc.is_in(cases, wanted))).to_pylist())
+    if evaluated:
+        names = ", ".join(sorted(evaluated))
+        raise InputError(
+            f"criterion {criterion.id}: method.examples",
+            f"examples from {counted(len(evaluated), 'case')} of these outputs ({names})",
+            "examples from other cases: leave these cases out of the outputs, or the examples out of the rubric",
+        )
 
 
 def _read_cases(

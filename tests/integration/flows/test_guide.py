@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.blind_judge import RUBRIC, BlindJudge, outputs, ratings, write_lines
 from tests.support.nightly import matrix
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -110,6 +111,19 @@ def test_the_guide_works_from_five_disliked_outputs_to_a_frozen_rubric(gradebook
 @pytest.mark.slow
 def test_two_judges_and_people_are_compared_without_a_key(gradebook):
     assert list(differences("decision-models.md", gradebook)) == []
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_a_judge_learns_from_ratings_as_the_page_shows(gradebook, monkeypatch):
+    rows = outputs(60)
+    write_lines(Path("outputs.jsonl"), rows)
+    write_lines(Path("ratings.jsonl"), ratings(rows))
+    write("rubric.yaml", RUBRIC)
+    with BlindJudge() as judge:
+        monkeypatch.setenv("OPENAI_BASE_URL", judge.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "k")
+        assert list(differences("learning.md", gradebook)) == []
 
 
 @pytest.mark.slow

@@ -95,6 +95,7 @@ LATER = (
         "why RUN c1",
         "sql 'from judgments'",
         "judge compare RUN RUN",
+        "judge improve RUN --dry-run",
         "judge calibrate RUN",
         "judge recalibrate RUN",
         "judge list",
