@@ -42,6 +42,11 @@ def count_cases_once(cases: NDArray[np.int64]) -> Strata:
     return Strata(np.zeros(cases.size, np.int64), 1.0 / counts[cases], float(np.count_nonzero(counts)), is_drawn=False)
 
 
+def share_weights(strata: "Strata", cases: NDArray[np.int64]) -> "Strata":
+    """Strata of values of which those of one case share its weight. cases: (n,), from 0."""
+    return replace(strata, weights=strata.weights / np.bincount(cases)[cases])
+
+
 @dataclass(frozen=True, slots=True)
 class _ClusterDeviations:
     """Deviations of clusters from their stratum, and variances. All but the last: (cluster,)."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.statistics.means import TIED
-from gradebook.rubrics.statistics.strata import Strata, count_cases_once
+from gradebook.rubrics.statistics.strata import Strata, count_cases_once, share_weights
 from gradebook.tasks.comparing.sides import Groups, RunPair
 from gradebook.tasks.lake.rows import make_table
 from gradebook.tasks.lake.sql import query
@@ -121,7 +121,7 @@ class PairedSides:
 
     strata: of the sample by stratum that a side is, by place. are_other_strata: whether both sides are such samples, of
     different strata or rates; those of side B count. uneven_cases: number of the case by place, where cases have unlike
-    numbers of pairs and count once each. Without both, every pair counts as one.
+    numbers of pairs and count once each, by the weight of their stratum. Without both, every pair counts as one.
     """
 
     overall: ScorePairs
@@ -138,9 +138,11 @@ class PairedSides:
 
     def strata_at(self, places: Integers) -> Strata | None:
         """Strata of the pairs at these places: with uneven cases, a case counts once by its pairs among these."""
-        if self.uneven_cases is not None:
-            return count_cases_once(self.uneven_cases[places])
-        return None if self.strata is None else self.strata.at(places)
+        strata = None if self.strata is None else self.strata.at(places)
+        if self.uneven_cases is None:
+            return strata
+        cases = self.uneven_cases[places]
+        return count_cases_once(cases) if strata is None else share_weights(strata, cases)
 
     def is_same_at(self, places: Integers) -> Bools:
         """Whether the outputs of the pairs at these places are the same."""
@@ -157,8 +159,7 @@ def pair_sides(
     add_outputs(connection, wanted, groups)
     overall, *criteria = _read_scores(connection, {"run_a": wanted.run_a, "run_b": wanted.run_b})
     sides = PairedSides(overall[1], dict(criteria), _read_outputs(connection), *_read_strata(connection))
-    is_counted_once = sides.strata is None and weights == "cases"
-    return replace(sides, uneven_cases=_read_uneven_cases(connection)) if is_counted_once else sides
+    return replace(sides, uneven_cases=_read_uneven_cases(connection)) if weights == "cases" else sides
 
 
 def bound_overall(sides: PairedSides, rubric: Rubric, weights: Mapping[str, float]) -> PairedSides:

@@ -434,7 +434,7 @@ class _Comparer:
             pair_name(*names), sides, is_one_version=self.is_one_version, is_stopped=self._is_stopped
         )
         self.left_out += [] if sides.strata is None else [STRATA]
-        self.left_out += [] if sides.uneven_cases is None else [UNEVEN]
+        self.left_out += [] if sides.uneven_cases is None or sides.strata is not None else [UNEVEN]
         self.left_out += [OTHER_STRATA] if sides.are_other_strata else []
         overall = explanation = None
         corrected: Corrected = {}
@@ -515,8 +515,8 @@ def _model_names(pair: ModelComparison | ComparedRow) -> dict[str, Any]:
 
 
 BANNER = (
-    "unpaired: B - A is of all outputs, whatever their cases. Cases that are harder on one side count as a difference "
-    "of the models. p and the interval allow for what either side alone can't show."
+    "unpaired: B - A is of all outputs, each counted once, whatever their cases. Cases that are harder on one side "
+    "count as a difference of the models. p and the interval allow for what either side alone can't show."
 )
 
 

@@ -291,8 +291,8 @@ def _analyse_pair(
 ) -> PairAnalysis:
     """Comparison of a pair of models at the last of some interim analyses."""
     make_overall_pairs(connection, RunPair(plan.baseline_run_id or "", run.run_id), pair.groups)
-    order = {"order": [str(_order_file(run.folder))]}
-    pairs = connection.execute(query("comparing/stop_pairs"), order).to_arrow_table()
+    parameters = {"order": [str(_order_file(run.folder))], "weights": run.rubric.weights}
+    pairs = connection.execute(query("comparing/stop_pairs"), parameters).to_arrow_table()
     positions, differences = (column.to_numpy() for column in pairs.columns)
     rule = replace(read_stop_rule(plan.rule), alpha=plan.alpha)
     analysis = analyse_interim(rule, ends, positions, differences, pair.unit_count, bounds, -plan.margin)

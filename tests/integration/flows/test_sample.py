@@ -70,6 +70,29 @@ def test_a_sample_by_stratum_is_weighted_in_every_figure_and_says_so(evaluate, g
     assert evaluate(*words, "--sample", "10", "--run-id", "drawn").code == 2  # without strata it is another run
 
 
+def test_a_case_of_several_outputs_has_its_stratum_s_weight_once_in_a_run_and_a_comparison(
+    evaluate, gradebook, tmp_path
+):
+    # 30 easy cases that pass, and 10 hard ones of which one answer in three does: 0.75 + 0.25 / 3
+    rows = [
+        {"case_id": f"c{place}", "model": "m", "sample_index": sample, "topic": "easy" if place < 30 else "hard"}
+        | {"output": f"a b c d {place}" if place < 30 or not sample else f"no {sample} {place}"}
+        for place in range(40)
+        for sample in range(1 if place < 30 else 3)
+    ]
+    (tmp_path / "o.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "r.yaml").write_text(
+        "id: r\nversion: 1.0.0\ncriteria:\n"
+        "  - {id: long, description: L, method: {type: check, check: length_words, settings: {min: 5}}}\n"
+    )
+    words = [tmp_path / "o.jsonl", "--rubric", tmp_path / "r.yaml"]
+    for name, sample in (("full", []), ("drawn", ["--sample", "12", "--stratify", "topic"])):
+        assert evaluate(*words, *sample, "--run-id", name).code == 0
+    found = gradebook("sql", "select mean from run_scores where run_id = 'drawn'", "--format", "json").json
+    (overall,) = gradebook("compare", "full", "drawn", "--json").json["overall"]
+    assert [found[0]["mean"], overall["mean_a"], overall["mean_b"]] == [pytest.approx(0.75 + 0.25 / 3)] * 3
+
+
 def test_agreement_and_noise_say_that_strata_are_not_weighed():
     with duckdb.connect() as lake:
         lake.execute("create table output_scores (run_id text, stratum text)")

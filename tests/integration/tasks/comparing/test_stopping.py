@@ -14,6 +14,7 @@ from gradebook.tasks.comparing.compare import compare_runs
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import Row, read_rows
+from gradebook.tasks.lake.sql import open_database, query
 from gradebook.tasks.published.status import read_status
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.site import read_home
@@ -264,3 +265,21 @@ def test_preferences_between_models_can_stop(folder, judge):
 def test_a_named_baseline_that_can_decide_nothing_is_refused(folder):
     with pytest.raises(InputError, match="--stop: found no case in common with base"):
         evaluate(folder, "worse", range(100, 130), stop="suite", baseline="base")
+
+
+@pytest.mark.parametrize(("weights", "differences"), [("cases", [0.5, 1.0]), ("outputs", [0.25, 0.75, 1.0])])
+def test_a_look_counts_each_case_once_unless_the_rubric_weighs_outputs(tmp_path, weights, differences):
+    (tmp_path / "order.json").write_text('[{"case_id": "x", "position": 0}, {"case_id": "y", "position": 1}]')
+    order = str(tmp_path / "order.parquet")
+    with open_database() as connection:
+        connection.execute(f"copy (from '{tmp_path / 'order.json'}') to '{order}' (format parquet)")
+        connection.execute(
+            "create table compared_outputs as select place, case_id, true as has_partner "
+            "from (values (0, 'x'), (1, 'x'), (2, 'y')) as outputs (place, case_id)"
+        )
+        connection.execute(
+            "create table compared_pairs as select place, 0.0 as score_a, score_b, true as is_pair "
+            "from (values (0, 0.25), (1, 0.75), (2, 1.0)) as pairs (place, score_b)"
+        )
+        rows = read_rows(connection, query("comparing/stop_pairs"), order=[order], weights=weights)
+    assert [row["difference"] for row in rows] == differences
