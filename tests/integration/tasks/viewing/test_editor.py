@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
@@ -10,10 +12,12 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from gradebook.rubrics.files.load import parse_rubric
 from gradebook.rubrics.lint.linting import lint_text
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import connect
-from gradebook.tasks.rubric_store.versions import list_versions
+from gradebook.tasks.published.cost_preview import preview_change
+from gradebook.tasks.rubric_store.versions import OtherText, list_versions
 from gradebook.tasks.system.listeners import Tokens
 from gradebook.tasks.viewing.edited import MOST_TEXT, RubricFolder
 from gradebook.tasks.viewing.frame import Editing
@@ -121,6 +125,19 @@ def test_without_edit_no_address_takes_anything(lake: Lake, editor: Served):
     assert "/edit?rubric=short_answer" in editor.client.get("/rubrics/short_answer").text
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--judge", "m"], "--judge: found no --edit"),
+        (["--edit", "--rubrics", "no"], "no, which is no folder"),
+        (["--edit", "--try-budget-usd", "0"], "found 0, expected dollars, above 0"),
+    ],
+)
+def test_options_of_the_editor_are_refused_before_the_server_starts(gradebook: Any, options: list[str], words: str):
+    ended = gradebook("view", *options)
+    assert (ended.code, ended.out) == (2, "") and words in ended.err
+
+
 def test_a_form_needs_the_token_and_this_origin(editor: Served):
     values = {"text": TEXT, "action": "save", "file": "new.yaml", "source_rubric": "short_answer"}
     for headers in ({}, {"origin": "null"}, {"origin": "http://evil.example"}, {"origin": ORIGIN, "cookie": "a=b"}):
@@ -199,6 +216,20 @@ def test_of_two_people_who_save_a_file_the_second_is_told_and_overwrites_nothing
     assert [each.name for each in editor.folder.iterdir()] == ["mine.yaml"]
 
 
+def test_of_many_who_save_at_once_one_does(editor: Served):
+    def save(number: int, digest: str) -> bool:
+        with suppress(OtherText):
+            RubricFolder(editor.folder).save("raced.yaml", f"{TEXT}# {number}\n", digest)  # as a server of its own
+            return True
+        return False
+
+    digest = ""
+    for first in (0, 8, 16):
+        with ThreadPoolExecutor(8) as pool:
+            assert sum(pool.map(save, range(first, first + 8), [digest] * 8)) == 1
+        _, digest = RubricFolder(editor.folder).read("raced.yaml")
+
+
 def test_a_file_keeps_its_line_ends_and_its_byte_order_mark(editor: Served):
     path = editor.folder / "windows.yaml"
     path.write_bytes(b"\xef\xbb\xbf" + TEXT.replace("\n", "\r\n").encode())
@@ -241,8 +272,9 @@ def test_an_active_version_does_not_become_a_draft(editor: Served):
 
 def test_a_price_is_that_of_the_command(editor: Served):
     one_less = TEXT[: TEXT.index("  - id: clarity")] + TEXT[TEXT.index("  - id: length") :]
-    page = editor.post(one_less.replace("1.0.0", "2.0.0"), "price", run_id=RUN, judge="gpt-4o-mini").text
-    assert "1 judged criterion less (clarity)" in page and "12 outputs" in page
+    change = preview_change(editor.lake, RUN, parse_rubric(one_less, "rubric"), "gpt-4o-mini")
+    assert change.sentence.endswith("a run: 1 judged criterion less (clarity); gpt-4o-mini instead of m")
+    assert change.sentence in editor.post(one_less, "price", run_id=RUN, judge="gpt-4o-mini").text
     for judge in ("judge.yaml", "replay:/etc/passwd", "../x"):
         assert "No estimate" in editor.post(OTHER, "price", run_id=RUN, judge=judge).text
 
