@@ -207,6 +207,8 @@ def _bound_skipped(
         is_known = is_in & ~np.isnan(side_scores)
         missing[indexes[is_owed]] = True
         is_other[indexes[is_in & ~is_owed & ~is_known]] = True  # does not apply
+        if has_tree and weights.get(criterion_id):
+            is_other |= ~np.isin(overall.places, pairs.places)  # nor here, by its condition
         points[indexes[is_known]] += (applied_weights * side_scores)[is_known]
         base[indexes[is_known | is_owed]] += np.maximum(applied_weights, 0.0)[is_known | is_owed]
         gains[indexes[is_owed]] += np.maximum(applied_weights, 0.0)[is_owed]

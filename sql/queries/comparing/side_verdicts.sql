@@ -1,6 +1,7 @@
 -- side_verdicts: one row per output, criterion_id of the side {side} (a or b): the score (0..1) of the run $run_{side}
 -- on the criteria of the part $part. held_to: the body of a per-case criterion, empty for criteria of the rubric.
--- is_missing: the score is owed; a criterion that does not apply owes none.
+-- is_missing: the score is owed; a criterion that does not apply owes none. Without rows where a criterion does not
+-- apply by its condition.
 with final as (
     select
         outputs.side,
@@ -23,6 +24,7 @@ with final as (
         outputs.side = '{side}'
         and verdicts.run_id = $run_{side}
         and verdicts.criterion_id in (select criterion_id from compared_criteria where part = $part)
+        and not starts_with(coalesce(verdicts.reason, ''), 'not_applicable: condition not met')
 )
 
 select * from final

@@ -116,3 +116,14 @@ def test_a_condition_that_no_row_meets_is_said(evaluate, words):
     )
     finished = evaluate(*words)
     assert "dated applies to none of 12 outputs: metadata.knid = 'refund'; no row has metadata.knid" in finished.out
+
+
+def test_a_comparison_pairs_outputs_that_a_criterion_applies_to(evaluate, gradebook, words):
+    evaluate(*words, "--run-id", "before")
+    changed = [row | {"output": f"No reply {index}."} if index % 5 == 0 else row for index, row in enumerate(ROWS)]
+    write_lines(Path("outputs.jsonl"), changed)
+    evaluate(*words, "--run-id", "after")
+    compared = json.loads(gradebook("compare", "before", "after", "--json").out)
+    (greets,) = [row for row in compared["criteria"] if row["criterion_id"] == "greets" and row["model_a"] == "small"]
+    # Of 6 cases 3 have a greeting in their prompt; the small model's answer to c5 changed.
+    assert (greets["n"], greets["unscored_count"], greets["unpaired_count"], greets["worse_count"]) == (3, 0, 0, 1)
