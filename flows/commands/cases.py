@@ -147,6 +147,9 @@ def coverage(  # noqa: PLR0913 - each is an option
 def items(
     suite: Annotated[str, typer.Argument(help="a suite, or a rubric, with published runs of five models or more")],
     show_all: Annotated[bool, typer.Option("--all", help="show every case, in place of 20")] = False,
+    only_enough: Annotated[
+        bool, typer.Option("--enough", help="print the ids of the fewest cases that carry 95%, one a line")
+    ] = False,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
@@ -159,12 +162,16 @@ def items(
 
     \b
     gradebook suite cases items support
+    gradebook suite cases items support --enough > shorter.txt
 
     Exit: 0 done, 2 bad input.
     """
     discrimination = suite_items(find_lake(lake, data), suite)
     if as_json:
         print_json(discrimination.as_json())
+        return
+    if only_enough:
+        say(*(item.name for item in discrimination.items if item.kind == "case" and item.is_enough))
         return
     say(f"over {counted(discrimination.model_count, 'model or checkpoint', 'models and checkpoints')}")
     for kind, head in (("criterion", "criteria"), ("case", "cases, the lowest discrimination first")):

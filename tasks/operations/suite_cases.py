@@ -366,7 +366,10 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A case or criterion. mean: over models, 0..1; others: as in `Items`, None if all models have one score."""
+    """A case or criterion. mean: over models, 0..1; others: as in `Items`, None if all models have one score.
+
+    is_enough: whether it is one of the fewest that carry `ENOUGH` of the information.
+    """
 
     kind: str
     name: str
@@ -376,6 +379,7 @@ class Item:
     high: float | None
     p_adjusted: float | None
     share: float
+    is_enough: bool
 
     @property
     def is_negative(self) -> bool:
@@ -466,5 +470,8 @@ def _flat_notes(noun: str, names: Sequence[str], is_flat: NDArray[np.bool_], mea
 def _items(kind: str, names: Sequence[str], items: Items) -> list[Item]:
     columns = (items.discrimination, items.low, items.high, items.p)
     cells = [[None if np.isnan(value) else float(value) for value in column] for column in columns]
-    rows = zip(names, items.means.tolist(), *cells, items.shares.tolist(), strict=True)
+    is_enough = np.zeros(len(names), np.bool_)
+    if items.shares.any():
+        is_enough[np.argsort(-items.shares, kind="stable")[: items.enough_count]] = True
+    rows = zip(names, items.means.tolist(), *cells, items.shares.tolist(), is_enough.tolist(), strict=True)
     return [Item(kind, *row) for row in rows]

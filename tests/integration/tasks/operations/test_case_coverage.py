@@ -1,4 +1,4 @@
-"""`gradebook suite cases coverage`: a suite's cases beside real usage."""
+"""`gradebook suite cases`: the cases of a suite beside real usage and beside each other."""
 
 import csv
 import json
@@ -102,3 +102,23 @@ def test_neither_rows_with_columns_of_their_own_nor_long_prompts_make_it_large(t
     found = measure_coverage(lake, request, sides)
     assert {"kind", "(topic)"} < {each.column for each in found.columns}
     assert "the 200 most common columns of the traffic compared, 201 rarer ones left out" in found.notes
+
+
+def test_the_cases_that_tell_models_apart_are_printed_to_make_a_shorter_suite(gradebook, tmp_path):
+    # Cases a and b are solved by the better three of six models, c and d by all, e by none.
+    rows = [
+        {
+            "case_id": case,
+            "model": f"m{model}",
+            "output": "solved" if case in "cd" or (case in "ab" and model > 2) else "no",
+        }
+        for case in "abcde"
+        for model in range(6)
+    ]
+    outputs = write_lines(tmp_path / "outputs.jsonl", rows)
+    check = "{type: check, check: contains, settings: {any: [solved]}}"
+    rubric = f"id: solved\nversion: 1.0.0\ncriteria: [{{id: right, description: R, method: {check}}}]\n"
+    (tmp_path / "rubric.yaml").write_text(rubric)
+    finished = gradebook("evaluate", outputs, "--rubric", tmp_path / "rubric.yaml")
+    assert finished.code == 0, finished.err
+    assert gradebook("suite", "cases", "items", "solved", "--enough").out.split() == ["a", "b"]
