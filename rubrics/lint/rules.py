@@ -581,11 +581,11 @@ def find_conditional_gates(rubric: Rubric) -> Iterator[Remark]:
     """A gate has a condition: it guards no output that the condition leaves out."""
     for index, criterion in enumerate(rubric.criteria):
         if criterion.gate and criterion.applies is not None:
-            message = f"found a gate that only guards outputs where {criterion.applies}"
+            message = f"found a gate for outputs where {criterion.applies} alone, expected one for every output"
             yield Remark(("criteria", index, "applies"), message)
 
 
-@register_rule("no-weight-everywhere", "warning", "Add a weighted criterion without `applies`.")
+@register_rule("no-weight-everywhere", "note", "Add a weighted criterion without `applies`, unless one always applies.")
 def find_conditional_weights(rubric: Rubric) -> Iterator[Remark]:
     """Every criterion with a weight has a condition: an output that meets none of them has no score."""
     weighted = [criterion for criterion in rubric.criteria if criterion.own_weight > 0]

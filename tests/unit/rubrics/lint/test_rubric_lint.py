@@ -142,6 +142,8 @@ def test_the_meta_rubric_asks_for_each_rule_once_but_for_what_it_can_not_see_and
         "idle-thresholds",
         "unusual-weight-sum",
         "weights-not-reviewed",
+        "conditional-gate",
+        "no-weight-everywhere",
     ]
     assert sorted([*rules_of_meta(), *left_out]) == [rule.id for rule in rules()]
 
