@@ -95,7 +95,7 @@ EXPECTED = {
     "better": "Nothing decides whether m may ship: the rubric has no gate and no pass_threshold; "
     "better than before beyond chance.",
     "same": "Nothing decides whether m may ship: the rubric has no gate and no pass_threshold; "
-    "no overall difference from before beyond chance.",
+    "no overall difference from before beyond chance, but 12 cases would miss one under 0.523.",
     "gate": "m may not ship: 3 of 12 outputs fail the gate safe (none may).",
     "met": "m may ship by point estimates: every gate and threshold is met.",
     "chance": "Nothing decides whether m may ship: the rubric has no gate and no pass_threshold; "
@@ -123,7 +123,7 @@ def test_every_surface_begins_with_the_same_three_lines(summary, source, capsys)
     assert unescape(re.findall('<p class="verdict[^>]*>(.*?)</p>', page)[0]) == lines[0]
     head = unescape(page[: page.index("<dl")])
     (model,) = summary.verdict.models
-    assert (model.reason or lines[1]) in head
+    assert lines[1] in head
     assert lines[2] in head
     assert f">{model.outcome.value}</span>" in head
     texts = {key: text for key, _, text in artifact_texts(summary)}
