@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradebook.rubrics.learning.proposals import DraftCriterion, Dropped, lint_warnings, one_line, rubric_text
-from gradebook.rubrics.learning.trial import Figures, separation
+from gradebook.rubrics.learning.trial import Figures, is_shown, separation
 from gradebook.rubrics.text.wording import price_words
 
 MOST_QUOTES = 4  # of a criterion
@@ -70,7 +70,10 @@ def _comments(draft: DraftFile, criterion: DraftCriterion) -> Iterator[str]:
     if figures is None:
         yield "Not tried: only people can score it."
         return
-    yield f"Trial: {separation(figures)}."
+    doubt = (
+        "" if is_shown(figures) or criterion.id in draft.gates else " Too few outputs to show that it separates them."
+    )
+    yield f"Trial: {separation(figures)}.{doubt}"
     if figures.twice_count:
         cost_usd = draft.costs_usd.get(criterion.id)
         yield (

@@ -103,7 +103,8 @@ points at words of the output; then `fails`, true or false.
 MODES_INSTRUCTIONS = """
 You read outputs of language models for the people who train them, to find out how they fail. MATERIAL is one JSON
 object: `bad` has outputs that failed and `good` has outputs that did not, each with an `id`, its `output`, and where
-given `prompt`, `context`, `reference` and a `note` of a person; `notes`, where given, is what the people want.
+given `prompt`, `context`, `reference` and a `note` on its fault or merit. `notes`, where given, is what the people
+want.
 
 Name the failure modes: what several of the bad outputs do and the good ones do not. Be specific: "states a size that
 is not in the context", never "unhelpful" or "unclear". Name one fault in each mode, in words that another reader would
@@ -285,6 +286,8 @@ def _refused(
         )
     if model := named_model((proposal.question, *(level.description for level in proposal.levels)), models):
         return f"names the model {model}"
+    if not content_words(proposal.question):
+        return "asks nothing"
     for other in accepted:
         if asks_same(proposal.question, other.values["description"]):
             return f"asks the same as {other.id}"
@@ -294,10 +297,12 @@ def _refused(
 
 
 def named_model(texts: Iterable[str], models: Collection[str]) -> str | None:
-    """First model's name that one of the texts has as a word; names of fewer than three letters are left out."""
+    """First model's name that one of the texts has as a word. Short plain words, such as small, are no names."""
     written = "\n".join(texts).casefold()
     for model in models:
-        if len(model) > 2 and re.search(rf"(?<!\w){re.escape(model.casefold())}(?!\w)", written):
+        if len(model) > (5 if model.isalpha() else 2) and re.search(
+            rf"(?<!\w){re.escape(model.casefold())}(?!\w)", written
+        ):
             return model
     return None
 

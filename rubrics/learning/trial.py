@@ -12,7 +12,7 @@ from gradebook.rubrics.text.wording import counted
 
 MOST_UNSCORED = 0.2  # share of the outputs
 LEAST_SELF_AGREEMENT = 0.8  # share of the outputs asked twice that got the same level
-ENOUGH = 10  # good outputs, and bad ones, from which an interval with 0 drops a criterion
+ENOUGH = 15  # good outputs, and bad ones, from which an interval with 0 drops a criterion
 CHECK_MERIT = 0.05  # by which a check may separate less than the judge that it repeats
 REPEATING = 0.9  # correlation of the scores of two criteria that measure the same
 
@@ -100,10 +100,14 @@ def _no_separation(figures: Figures) -> str | None:
         return f"does not vary: the same level on all {counted(figures.scored_count, 'output')}"
     if figures.difference is None or figures.difference <= 0:
         return f"does not separate: {separation(figures)}"
-    is_shown = figures.low is not None and figures.low > 0
-    if min(figures.good_count, figures.bad_count) >= ENOUGH and not is_shown:
+    if min(figures.good_count, figures.bad_count) >= ENOUGH and not is_shown(figures):
         return f"not shown to separate: {separation(figures)}"
     return None
+
+
+def is_shown(figures: Figures) -> bool:
+    """Whether good outputs score higher beyond chance, by the 95% interval."""
+    return figures.low is not None and figures.low > 0
 
 
 def separation(figures: Figures) -> str:

@@ -356,6 +356,8 @@ def open_asking(
     if settings is None or settings.is_decision:
         found = f"{judge.judge}, which writes no text"
         raise JudgeSettingsError("--judge", found, "a model that writes, behind an endpoint")
+    if settings.mode == "batch":  # a few questions that depend on each other: hours of waiting for each step
+        settings = settings.model_copy(update={"mode": "reply"})
     run_id = f"{RUN_PREFIX}{task}"
     if not RUN_ID.fullmatch(run_id):
         raise InputError("task", repr(task), "letters, digits, - and _, at most 71")

@@ -47,6 +47,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.learning.asking import Asking, Forecast, ObjectQuestion, Tally, Wanted, open_asking
 from gradebook.tasks.learning.examples import (
     MOST_EACH,
+    MOST_STORED,
     MOST_TRIED_EACH,
     Chosen,
     Example,
@@ -107,6 +108,10 @@ def draft_rubric(request: DraftRequest, judge: Judge, lake: Lake) -> Drafted:
     with open_asking(judge, lake, _task(request, judge), request.budget_usd) as asking:
         asking.planned_usd = _forecast(request, read, asking).cost_high_usd
         examples, notes = _marked(request, read, asking)
+        if len(read.examples) == MOST_STORED:
+            notes.append(f"read {MOST_STORED:,} of {counted(read.row_count, 'row')}, drawn by a hash of their content")
+        if len(judge.members) > 1:
+            notes.append(f"of the judge's {len(judge.members)} models, {asking.settings.model} alone was asked")
         chosen = choose(examples)
         _refuse_one_sided(request, chosen)
         modes, dropped = _find_modes(request, chosen, asking)
@@ -115,7 +120,11 @@ def draft_rubric(request: DraftRequest, judge: Judge, lake: Lake) -> Drafted:
         trial = _Trial(asking, chosen, criteria)
         trial.run()
         dropped += more_dropped + trial.dropped
-        notes += [note for criterion in criteria for note in criterion.notes] + checked_notes + trial.notes
+        notes += (
+            [f"{criterion.id}: {note}" for criterion in criteria for note in criterion.notes]
+            + checked_notes
+            + trial.notes
+        )
         if not chosen.is_held_out:
             notes.append("tried on the outputs that it was drafted from, as there are too few others")
         kept = {criterion.id: trial.figures.get(criterion.id) for criterion in trial.kept}

@@ -27,7 +27,7 @@ MOST_BAD_RATE = 0.01
 MOST_EACH = 20  # bad outputs that a draft is made from, and as many good ones
 MOST_TRIED_EACH = 25
 LEAST_TRIED_EACH = 5  # fewer of a kind that were not used: the trial is on all outputs
-_ROW_COUNT_LIMIT = 1_000_000
+MOST_ROWS = 1_000_000  # that are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,9 @@ def read_examples(outputs: str, column_map: Mapping[str, str], said: Said) -> Re
     Raises `InputError` for fewer than `LEAST_OUTPUTS`, or a case or rating that is about none of the outputs.
     """
     files = dataset_files(outputs)
-    stored, row_count, models = _read_outputs(files, column_map)
+    rated = _read_rated(said.ratings) if said.ratings is not None else {}
+    wanted = said.bad | said.good | {case_id for case_id, *_ in rated}
+    stored, row_count, models = _read_outputs(files, column_map, wanted)
     if len(stored) < LEAST_OUTPUTS:
         found = counted(len(stored), "output")
         raise InputError(outputs, found, f"at least {LEAST_OUTPUTS}: criteria of fewer would be about these alone")
@@ -95,21 +97,27 @@ def read_examples(outputs: str, column_map: Mapping[str, str], said: Said) -> Re
         marked: Iterable[Example] = _by_cases(stored, said, outputs)
         signal: str | None = "the cases of --bad and --good"
     elif said.ratings is not None:
-        marked, signal = _by_ratings(stored, said.ratings), f"the ratings of {said.ratings.name}"
+        marked, signal = _by_ratings(stored, rated, said.ratings), f"the ratings of {said.ratings.name}"
     else:
         marked, signal = _by_column(stored)
     return ReadExamples(tuple(marked), row_count, tuple(models), signal)
 
 
 def _read_outputs(
-    files: Sequence[Path], column_map: Mapping[str, str]
+    files: Sequence[Path], column_map: Mapping[str, str], wanted: frozenset[str]
 ) -> tuple[list[ReadOutput], int, dict[str, None]]:
-    """Outputs of a dataset, at most `MOST_STORED`, by id; the number of rows, and the models."""
+    """Outputs of a dataset, at most `MOST_STORED`, by id; the number of rows, and the models. wanted: cases that come
+    before others.
+    """
     fitter = RowFitter(column_map, is_unscored_allowed=True)
     bad_rows = BadRows(files, MOST_BAD_RATE, lambda _raw, _reason: None, column_map)
     stored: dict[str, ReadOutput] = {}
     models: dict[str, None] = {}
     row_count = 0
+
+    def first() -> list[str]:
+        return sorted(stored, key=lambda key: (stored[key].output.case_id not in wanted, key))[:MOST_STORED]
+
     for raw in read_rows(files, column_map):
         row_count += 1
         fitted = raw.content if isinstance(raw.content, str) else fitter.fit(raw.content, raw.format)
@@ -120,11 +128,11 @@ def _read_outputs(
         id_of_output = output_id(fitted)
         stored[id_of_output] = ReadOutput(id_of_output, fitted)
         if len(stored) >= 2 * MOST_STORED:
-            stored = {key: stored[key] for key in sorted(stored)[:MOST_STORED]}
-        if row_count == _ROW_COUNT_LIMIT:
+            stored = {key: stored[key] for key in first()}
+        if row_count == MOST_ROWS:
             break
     bad_rows.raise_if_too_many(row_count)
-    return [stored[key] for key in sorted(stored)[:MOST_STORED]], row_count, models
+    return [stored[key] for key in sorted(first())], row_count, models
 
 
 def _by_cases(stored: Iterable[ReadOutput], said: Said, source: str) -> Iterator[Example]:
@@ -141,28 +149,40 @@ def _by_cases(stored: Iterable[ReadOutput], said: Said, source: str) -> Iterator
         yield Example(output, True if case_id in said.bad else False if is_good else None, _note(output))
 
 
-def _by_ratings(stored: Iterable[ReadOutput], path: Path) -> Iterator[Example]:
-    """Outputs with the mean of their ratings, over all criteria and raters."""
-    rated: dict[tuple[str, str, str | None, int], list[RatingRow]] = {}
+_Rated = dict[tuple[str, str, str | None, int], list[RatingRow]]  # by case, model, checkpoint and sample
+
+
+def _read_rated(path: Path) -> _Rated:
+    rated: _Rated = {}
     for raw in read_rating_rows(path):
         try:
             row = RatingRow.model_validate(raw.content)
         except ValidationError as error:
             fault = error.errors()[0]
-            raise RatingsError((Fault(raw.source, raw.line, f"{fault['loc']}: {fault['msg']}"),)) from None
+            place = ".".join(map(str, fault["loc"])) or "row"
+            raise RatingsError((Fault(raw.source, raw.line, f"{place}: {fault['msg']}"),)) from None
         rated.setdefault((row.case_id, row.model, row.checkpoint, row.sample_index or 0), []).append(row)
-    is_any = False
+    return rated
+
+
+def _by_ratings(stored: Iterable[ReadOutput], rated: _Rated, path: Path) -> Iterator[Example]:
+    """Outputs with the mean of their ratings, over all criteria and raters."""
+    is_any = is_scored = False
     for output in stored:
         one = output.output
         rows = rated.get((one.case_id, one.model, one.checkpoint, one.sample_index), [])
         is_any = is_any or bool(rows)
         signals = [row.score if row.score is not None else signal_of(row.level_id) for row in rows]
         scores = [1.0 - signal if isinstance(signal, bool) else signal for signal in signals if signal is not None]
+        is_scored = is_scored or bool(scores)
         mean = sum(scores) / len(scores) if scores else None
         notes = [row.notes for row in rows if row.notes]
         yield Example(output, marks_of([mean], 0.0, 1.0)[0], notes[0] if notes else _note(output))
     if not is_any:
         raise InputError("--ratings", f"no rating in {path} of these outputs", "their case_id and model")
+    if not is_scored:
+        levels = sorted({row.level_id or "" for rows in rated.values() for row in rows})
+        raise InputError("--ratings", f"the levels {', '.join(levels[:5])}", "scores, or levels such as fail and pass")
 
 
 def _by_column(stored: Sequence[ReadOutput]) -> tuple[list[Example], str | None]:

@@ -122,6 +122,12 @@ def test_cases_and_ratings_come_before_the_columns(gradebook: Command, model: Dr
         (rows(12), ("--bad", "c03", "--good", "c03"), "--good: found the case 'c03', which --bad names too"),
         (rows(12), ("--good", "c03"), "--good: found no --bad"),
         (rows(12), ("--ratings", "none.csv"), "found no such file, expected a file of ratings"),
+        (
+            rows(12),
+            ("--ratings", "levels.jsonl"),
+            "--ratings: found the levels warm, expected scores, or levels such as",
+        ),
+        (rows(12), ("--ratings", "others.jsonl"), "--ratings: found no rating in others.jsonl of these outputs"),
         (rows(12), ("--out", "kettle.txt"), "--out: found 'kettle.txt', expected a file name that ends in .yaml"),
         (rows(12), ("--judge", "replay:r.jsonl"), "r.jsonl"),
     ],
@@ -130,6 +136,9 @@ def test_a_draft_that_can_not_be_is_refused_by_name(
     gradebook: Command, model: DraftingModel, tmp_path: Path, made: Any, words: tuple[str, ...], message: str
 ):
     write_lines(tmp_path / "outputs.jsonl", made)
+    rating = {"case_id": "c01", "model": "shop-7b", "criterion_id": "tone", "rater": "ann", "level_id": "warm"}
+    write_lines(tmp_path / "levels.jsonl", [rating])
+    write_lines(tmp_path / "others.jsonl", [rating | {"model": "other"}])
     judge = () if "--judge" in words else ("--judge", "gpt-4o-mini")
     finished = gradebook("rubric", "draft", "outputs.jsonl", *judge, *words)
     assert (finished.code, message in finished.err, model.request_count) == (2, True, 0), finished.err

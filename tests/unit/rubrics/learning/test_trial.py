@@ -35,11 +35,11 @@ def test_figures_of_a_criterion_that_finds_half_of_the_bad_outputs():
     [
         (tried([1.0] * 12, [1.0] * 12), "does not vary: the same level on all 24 outputs"),
         (tried([1.0, 0.0], [0.0, 0.0]), "does not separate: good 0.00 (2), bad 0.50 (2), difference -0.50"),
-        (tried([0.0] + [1.0] * 11, [1.0] * 12), "not shown to separate"),
+        (tried([0.0] + [1.0] * 14, [1.0] * 15), "not shown to separate"),
         (tried([NAN] * 3 + [0.0], [1.0] * 4), "no verdict on 3 of 8 outputs"),
         (tried([0.0] * 2, [1.0] * 2, [1.0, 0.0, 1.0, 1.0]), "the same level twice on 3 of 4 outputs, expected 80%"),
         (tried([], [1.0, 0.0]), "does not separate"),
-        (tried([0.0] * 3, [1.0] * 3), None),  # too few for an interval to decide
+        (tried([0.0] + [1.0] * 13, [1.0] * 14), None),  # too few for an interval to decide
     ],
 )
 def test_a_criterion_is_dropped_for_its_reason(scores: Tried, reason: str | None):
@@ -100,3 +100,19 @@ def test_signals_are_read_as_bad_good_or_neither():
         *(None, True, None, None),
     ]
     assert marks_of([3.0, 3.0]) == [None, None] and marks_of([0.2], 0.0, 1.0) == [True]
+
+
+def kept_rate(rng: np.random.Generator, fault_rate: float, good_rate: float, n: int = 25) -> float:
+    """Share of 200 trials of n bad and n good outputs that keep a criterion, by the share of each that it fails."""
+    is_kept = []
+    for _ in range(200):
+        bad, good = ((rng.random(n) >= rate).astype(float).tolist() for rate in (fault_rate, good_rate))
+        is_kept.append(drop_reason(measure_trial(tried(bad, good))) is None)
+    return float(np.mean(is_kept))
+
+
+@pytest.mark.nightly
+def test_a_criterion_that_has_nothing_to_do_with_the_marks_is_kept_in_at_most_one_of_20_trials():
+    rng = np.random.default_rng(3)
+    assert max(kept_rate(rng, rate, rate) for rate in (0.1, 0.3, 0.5)) <= 0.05
+    assert kept_rate(rng, 0.4, 0.0) > 0.9  # 0.99 of 200
