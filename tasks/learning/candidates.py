@@ -9,6 +9,7 @@ import numpy as np
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.statistics.arrays import Floats
+from gradebook.tasks.judging.prices import find_price
 from gradebook.tasks.judging.settings.judge import Judge
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
@@ -64,15 +65,10 @@ class CandidateJudge:
         known_count, usd, _ = self.costs("", keys)
         return usd / output_count if output_count and known_count and usd > 0 else None
 
-    def request_keys(self, criterion: Criterion, outputs: Sequence[ReadOutput]) -> set[str]:
-        """Keys under which the ledger has replies to these questions, where it has some."""
-        asking = Asking(self._asked(criterion), self.judge, None, None)
-        keys: set[str] = set()
-        for output in outputs:
-            for _, question in asking.questions(output):
-                questions = getattr(question, "questions", (question,))
-                keys |= {single.request_key for single in questions if single.criterion_id == criterion.id}
-        return keys
+    @property
+    def is_priced(self) -> bool:
+        """Whether the price of each model is known, so that `spent_usd` is."""
+        return all(find_price(member) is not None for member in self.judge.online)
 
     def _asked(self, criterion: Criterion) -> Rubric:
         """The rubric with this criterion alone; with all judged ones, where the judge reads several together."""

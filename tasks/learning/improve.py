@@ -161,7 +161,7 @@ class Improvement:
     rubric_name: str
     outcomes: tuple[CriterionOutcome, ...]
     skipped: Mapping[str, str]
-    spent_usd: float
+    spent_usd: float | None  # None: a price is unknown
     rubric: Rubric | None
 
     def as_json(self) -> dict[str, Any]:
@@ -214,7 +214,7 @@ class ImproveRun:
             self.run.name,
             outcomes,
             self.skipped,
-            asking.spent_usd + self._proposed_usd,
+            asking.spent_usd + self._proposed_usd if asking.is_priced else None,
             _improved(self.run, self.judge, outcomes),
         )
 

@@ -1,4 +1,4 @@
-"""The example notebook: its cells run in order, and what it shows is what they give.
+"""The example notebooks: their cells run in order, and what they show is what the cells give.
 
 python tests/integration/examples/test_notebook.py   # runs them and writes what they give
 """
@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-NOTEBOOK = Path(__file__).parents[3] / "examples" / "notebook.ipynb"
+EXAMPLES = Path(__file__).parents[3] / "examples"
+NOTEBOOKS = ("notebook.ipynb", "learning.ipynb")
 
 
 def run_cells(cells: list[dict[str, Any]]) -> list[str]:
@@ -22,8 +23,8 @@ def run_cells(cells: list[dict[str, Any]]) -> list[str]:
     for cell in cells:
         tree = ast.parse("".join(cell["source"]))
         last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
-        exec(compile(tree, str(NOTEBOOK), "exec"), names)  # noqa: S102 - the repository's own notebook
-        code = None if last is None else compile(ast.Expression(last.value), str(NOTEBOOK), "eval")
+        exec(compile(tree, "notebook", "exec"), names)  # noqa: S102 - the repository's own notebook
+        code = None if last is None else compile(ast.Expression(last.value), "notebook", "eval")
         value = None if code is None else eval(code, names)  # noqa: S307
         shown.append("" if value is None else repr(value))
     return shown
@@ -47,15 +48,17 @@ def write_outputs(notebook: dict[str, Any]) -> None:
 
 
 @pytest.mark.nightly
-def test_the_cells_run_and_give_what_the_notebook_shows(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_the_cells_run_and_give_what_the_notebook_shows(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    cells = code_cells(json.loads(NOTEBOOK.read_text(encoding="utf-8")))
+    cells = code_cells(json.loads((EXAMPLES / name).read_text(encoding="utf-8")))
     assert run_cells(cells) == [outputs_of(cell) for cell in cells]
 
 
-def test_the_notebook_has_the_form_that_jupyter_reads():
-    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_the_notebook_has_the_form_that_jupyter_reads(name):
+    notebook = json.loads((EXAMPLES / name).read_text(encoding="utf-8"))
     assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
     ids = [cell["id"] for cell in notebook["cells"]]
     assert len(set(ids)) == len(ids)
@@ -65,8 +68,9 @@ def test_the_notebook_has_the_form_that_jupyter_reads():
 
 
 if __name__ == "__main__":
-    found = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        write_outputs(found)
-    NOTEBOOK.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    for path in (EXAMPLES / name for name in NOTEBOOKS):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            write_outputs(found)
+        path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
