@@ -14,7 +14,8 @@ VENV := .venv
 STAMP := $(VENV)/.stamp
 DEV_STAMP := $(VENV)/.dev-stamp
 RUN := $(VENV)/bin/python -m
-PIP := $(RUN) pip
+# Without bytecode, which takes longer than the files themselves: Python stores that of what is imported.
+INSTALL := $(RUN) pip install --quiet --disable-pip-version-check --no-compile
 # One worker more than there are cores, as tests wait for servers and processes; each imports and collects all tests.
 TEST := $(RUN) pytest -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 QUICK := tests/unit tests/laws $(addprefix tests/integration/,sql tasks/judging tasks/collecting tasks/runs)
@@ -99,11 +100,11 @@ $(STAMP): requirements.lock requirements-pip.lock pyproject.toml
 		|| { echo "make: $(or $(PYTHON),python3) is no Python >= 3.11, expected one: name it with PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@echo "make: installing the pinned dependencies into $(VENV), once: about two minutes" >&2
 	@$(VENV)/bin/python -m pip --version >/dev/null 2>&1 || "$(or $(PYTHON),python3)" -m venv --clear $(VENV)
-	@$(PIP) install --quiet --disable-pip-version-check --require-hashes -r requirements-pip.lock
-	@$(PIP) install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(PIP) install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(INSTALL) --require-hashes -r requirements-pip.lock
+	@$(INSTALL) --require-hashes -r requirements.lock
+	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(DEV_STAMP): $(STAMP) requirements-dev.lock
-	@$(PIP) install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@$(INSTALL) --require-hashes -r requirements-dev.lock
 	@touch $@

@@ -9,6 +9,9 @@ here=$(cd "$(dirname "$0")/../.." && pwd)
 if ! command -v gradebook >/dev/null; then
     make -s -C "$here" PYTHON="${PYTHON:-python3}" .venv/.stamp
     PATH="$here/.venv/bin:$PATH"
+    if [[ "${GRADEBOOK_LAKE:-}" == postgres:* ]]; then
+        python -m pip install --quiet --no-build-isolation -e "$here[postgres]"
+    fi
 fi
 
 options=(--rubric "$RUBRIC")

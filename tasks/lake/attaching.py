@@ -47,6 +47,7 @@ from gradebook.tasks.system.files import is_full
 
 # Rows of small tables stay in the catalog: a run would otherwise write a dozen tiny files.
 INLINED_ROW_LIMIT = 200
+_EXTRAS = {"httpfs": "s3", "postgres_scanner": "postgres"}  # extras of the package that bring an extension
 _SCANNERS = {"sqlite": "sqlite_scanner", "postgres": "postgres_scanner"}  # extensions that read a catalog
 PRIVATE = 0o700  # mode of a new lake
 MOST_SHOWN = 5  # missing tables and columns listed in a message
@@ -232,7 +233,8 @@ def _needed_extension(name: str) -> Path:
     file = _extension_file(name)
     if file is None:
         package = f"duckdb-extension-{name.replace('_', '-')}"
-        remedy = "pip install '.[s3]' in gradebook's clone" if name == "httpfs" else package
+        extra = _EXTRAS.get(name)
+        remedy = package if extra is None else f"pip install '.[{extra}]' in gradebook's clone"
         raise LakeError(f"DuckDB's extension {name} can't be loaded", "no package of it", f"it installed: {remedy}")
     return file
 

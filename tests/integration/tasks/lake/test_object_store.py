@@ -314,18 +314,19 @@ def test_a_catalog_in_postgresql_needs_a_folder_to_work_in(monkeypatch, tmp_path
     assert find_lake("postgres:dbname=x", "s3://bucket/lake").root == tmp_path
 
 
-def test_without_the_extension_its_package_is_named(tmp_path):
+@pytest.mark.parametrize(("extension", "extra"), [("httpfs", "s3"), ("postgres_scanner", "postgres")])
+def test_without_the_extension_its_package_is_named(tmp_path, extension, extra):
     code = """
 import sys
-sys.modules["duckdb_extension_httpfs"] = None
+sys.modules[f"duckdb_extension_{sys.argv[2]}"] = None
 import duckdb
 from gradebook.tasks.lake.attaching import load_extensions
-load_extensions(duckdb.connect(config={"extension_directory": sys.argv[1]}), "httpfs")
+load_extensions(duckdb.connect(config={"extension_directory": sys.argv[1]}), sys.argv[2])
 """
-    command = [sys.executable, "-c", code, str(tmp_path)]
+    command = [sys.executable, "-c", code, str(tmp_path), extension]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    remedy = "found no package of it, expected it installed: pip install '.[s3]' in gradebook's clone"
-    assert f"httpfs can't be loaded: {remedy}" in ended.stderr
+    remedy = f"found no package of it, expected it installed: pip install '.[{extra}]' in gradebook's clone"
+    assert f"{extension} can't be loaded: {remedy}" in ended.stderr
 
 
 @pytest.fixture
