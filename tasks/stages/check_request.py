@@ -3,7 +3,6 @@
 import os
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
@@ -220,7 +219,5 @@ def _refuse_batches(request: EvaluationRequest, judge: Judge | None) -> None:
     is_batch = model is not None and model.mode == "batch"
     if request.deadline is not None and not is_batch:
         raise InputError("--deadline", "no judge with batch requests", "a judge file with `mode: batch`")
-    if model is not None and is_batch and model.form == "openai" and find_spec("openai") is None:
-        raise JudgeSettingsError("mode: batch", "no package openai", "it: pip install '.[batch]' in gradebook's clone")
     if model is not None and is_batch and model.packing > 1:
         raise JudgeSettingsError("packing", str(model.packing), "1 with `mode: batch`")

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import sqlite3
-import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
@@ -74,11 +73,6 @@ def ratings(text: str | bytes, rubric: str = PREFERRED) -> Given:
 
 def write_other_models(_stack: ExitStack) -> None:
     write_outputs(Path("outputs.jsonl"), models=("b1", "b2"))
-
-
-def hide_openai(stack: ExitStack) -> None:
-    """Make the package openai one that is not installed, as without the extra `batch`."""
-    stack.enter_context(pytest.MonkeyPatch.context()).setitem(sys.modules, "openai", None)
 
 
 def write_two_samples(_stack: ExitStack) -> None:
@@ -327,9 +321,6 @@ CASES = {
         *judged("cascade: {first: a, then: b, when: {criteria: [tone]}}\n"),
     ),
     "batches of several criteria": Case("packing: found 2", *judged("model: m\nmode: batch\npacking: 2\n")),
-    "batches without their package": Case(
-        "mode: batch: found no package openai, expected it: pip install '.[batch]'", *judged(BATCH), prepare=hide_openai
-    ),
     "deadline without batches": Case(
         "--deadline: found no judge", {"judge": "m", "deadline": NOW + timedelta(hours=1)}
     ),
