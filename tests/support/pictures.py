@@ -141,8 +141,9 @@ def _palette(colours: NDArray[np.uint32], counts: NDArray[np.int64]) -> NDArray[
 
 def _distances(colours: NDArray[np.uint32], palette: NDArray[np.uint32]) -> NDArray[np.int32]:
     """Squared distances of colours: (colour, colour of the palette)."""
-    squares: NDArray[np.int32] = (_channels(colours)[:, None] - _channels(palette)[None]) ** 2
-    return squares.sum(axis=2, dtype=np.int32)
+    squares = (_channels(colours)[:, None] - _channels(palette)[None]) ** 2
+    distances: NDArray[np.int32] = squares.sum(axis=2, dtype=np.int32)
+    return distances
 
 
 def _channels(codes: NDArray[np.uint32]) -> NDArray[np.int32]:
