@@ -1,11 +1,14 @@
-"""Time to the first page of `gradebook view`, and of its pages, on a lake of many runs.
+"""Time to the first page of `gradebook view`, and of its pages, on a lake of many runs, or of a run of many outputs.
 
     python bench/view.py [--runs 1000] [--reads 20] [--folder FOLDER]
+    python bench/view.py --cases 20000 [--models 5] [--criteria 8]
 
 One evaluation of the shipped example is published; the other runs are its rows under other ids, put into the tables
 that the pages read, each with the summary in its folder. The first page is timed from the start of the request to a
 server that has just printed its link; the others are the median and the 95th percentile of --reads requests. `anew` is
 the first request of a page, which later requests of the same version of the lake need not work out again.
+
+--cases: instead a run of so many cases, made in SQL. Each request is for another page, so that each is worked out anew.
 """
 
 import argparse
@@ -17,6 +20,8 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.cookiejar import CookieJar
 from pathlib import Path
 
@@ -27,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.workspace.folder import RunFolder
+from tests.support.large_run import make_large_run
 
 TABLES = ("run_scores", "criterion_scores", "category_scores", "stage_costs", "score_distribution")
 PROGRAM = [sys.executable, "-m", "gradebook"]
@@ -59,23 +65,59 @@ def make_lake(folder: Path, run_count: int) -> Lake:
     return lake
 
 
-def measure(lake: Lake, run_count: int, read_count: int) -> None:
-    """Print the time of each page."""
+@contextmanager
+def served(lake: Lake) -> Iterator[tuple[str, urllib.request.OpenerDirector]]:
+    """Link of a lake's server, and an opener for its reader."""
     command = [*PROGRAM, "view", "--lake", f"sqlite:{lake.address}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
         try:
             assert server.stdout is not None  # noqa: S101 - a pipe
             link = server.stdout.readline().strip()
-            opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
-            print(f"{'first page, by the link':40}{read_s(opener, link):8.3f} s   at {run_count:,} runs")
-            base, older = link.partition("/t/")[0], "copy-00001"
-            for address in ("/", "/?q=copy&page=9", "/?verdict=undecided", f"/runs/{older}", "/runs/nobody"):
-                anew = read_s(opener, base + address)
-                seconds = sorted(read_s(opener, base + address) for _ in range(read_count))
-                tail = seconds[int(0.95 * (len(seconds) - 1))]
-                print(f"{address:40}{statistics.median(seconds):8.3f} s   p95 {tail:.3f} s   anew {anew:.3f} s")
+            yield link, urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
         finally:
             server.terminate()
+
+
+def measure(lake: Lake, run_count: int, read_count: int) -> None:
+    """Print the time of each page."""
+    with served(lake) as (link, opener):
+        print(f"{'first page, by the link':40}{read_s(opener, link):8.3f} s   at {run_count:,} runs")
+        base, older = link.partition("/t/")[0], "copy-00001"
+        for address in ("/", "/?q=copy&page=9", "/?verdict=undecided", f"/runs/{older}", "/runs/nobody"):
+            anew = read_s(opener, base + address)
+            seconds = [read_s(opener, base + address) for _ in range(read_count)]
+            print(f"{address:40}{times_words(seconds)}   anew {anew:.3f} s")
+
+
+def times_words(seconds: list[float]) -> str:
+    """Median and 95th percentile."""
+    seconds = sorted(seconds)
+    return f"{statistics.median(seconds):8.3f} s   p95 {seconds[int(0.95 * (len(seconds) - 1))]:.3f} s"
+
+
+def measure_cases(lake: Lake, case_count: int, read_count: int) -> None:
+    """Print the time of pages of cases, each of another page or case."""
+    run = "/runs/large/cases"
+    kinds = {
+        "grid": "page={page}",
+        "outputs by criterion": "grid=criteria&page={page}",
+        "one criterion": "criterion=criterion_0&page={page}",
+        "a level": "criterion=criterion_2&level=l1&page={page}",
+        "a model": "model=model+1&page={page}",
+        "failed gate": "gate=1&page={page}",
+        "metadata": "field=topic&content=3&page={page}",
+        "text": "text=label+{number}",
+    }
+    with served(lake) as (link, opener):
+        base = link.partition("/t/")[0]
+        read_s(opener, link)
+        print(f"{'a run, for the first time':40}{read_s(opener, f'{base}/runs/large'):8.3f} s")
+        for name, values in kinds.items():
+            pages = [values.format(page=number + 2, number=number) for number in range(read_count)]
+            print(f"{name:40}{times_words([read_s(opener, f'{base}{run}?{page}') for page in pages])}", flush=True)
+        numbers = [number * case_count // read_count for number in range(read_count)]
+        cases = [read_s(opener, f"{base}{run}/case%20{number}") for number in numbers]
+        print(f"{'a case':40}{times_words(cases)}")
 
 
 def read_s(opener: urllib.request.OpenerDirector, address: str) -> float:
@@ -94,9 +136,22 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1_000)
     parser.add_argument("--reads", type=int, default=20)
     parser.add_argument("--folder", type=Path, help="where the lake is made, or is from an earlier call")
+    parser.add_argument("--cases", type=int)
+    parser.add_argument("--models", type=int, default=5)
+    parser.add_argument("--criteria", type=int, default=8)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary) / "lake"
+        folder.mkdir(parents=True, exist_ok=True)
+        if options.cases:
+            catalog = folder / "lake" / "catalog.sqlite"
+            lake = (
+                find_lake(f"sqlite:{catalog}")
+                if catalog.exists()
+                else make_large_run(folder, options.cases, options.models, options.criteria)
+            )
+            measure_cases(lake, options.cases, options.reads)
+            return
         catalog = folder / "catalog.sqlite"
         lake = find_lake(f"sqlite:{catalog}") if catalog.exists() else make_lake(folder, options.runs)
         measure(lake, options.runs, options.reads)

@@ -37,6 +37,7 @@ TRY_BUDGET_USD = 0.05
 FORM_TYPE = "application/x-www-form-urlencoded"
 MOST_FIELDS = 50  # of a form
 MOST_DIGITS = 7  # of a page's number
+MOST_TURNS = 64  # pages that are worked out at once
 MOST_STORED = 64  # contents of pages: a report has up to some MB
 
 Contents = TypeVar("Contents")
@@ -63,6 +64,7 @@ class Frame:
         self.progress = ProgressReader(lake)
         self._stored: OrderedDict[tuple[Hashable, ...], tuple[int, Any]] = OrderedDict()
         self._lock = Lock()
+        self._turns = tuple(Lock() for _ in range(MOST_TURNS))
 
     def at_version(
         self, read: Callable[..., Contents], *arguments: Hashable, beside: str = "", **derived: Any
@@ -72,15 +74,16 @@ class Frame:
         beside: what else they depend on. derived: further arguments that follow from these and the lake.
         """
         key, version = (read.__qualname__, beside, *arguments), latest_version(self.lake)
-        with self._lock:
-            stored = self._stored.get(key)
-        if stored is None or stored[0] != version:
-            stored = version, read(self.lake, *arguments, **derived)
-        with self._lock:
-            self._stored[key] = stored
-            self._stored.move_to_end(key)
-            if len(self._stored) > MOST_STORED:
-                self._stored.popitem(last=False)
+        with self._turns[hash(key) % len(self._turns)]:  # of many readers of a page, one works it out
+            with self._lock:
+                stored = self._stored.get(key)
+            if stored is None or stored[0] < version:
+                stored = version, read(self.lake, *arguments, **derived)
+            with self._lock:
+                self._stored[key] = stored
+                self._stored.move_to_end(key)
+                if len(self._stored) > MOST_STORED:
+                    self._stored.popitem(last=False)
         contents: Contents = stored[1]
         return contents
 

@@ -27,6 +27,7 @@ SECTIONS = ("scores", "criteria", "spread", "people", "trust", "examples")
 PAGES = (
     "/",
     f"{RUN}",
+    f"{RUN}/cases",
     *(f"{RUN}/sections/{name}" for name in SECTIONS),
     f"{RUN}/cases",
     f"{RUN}/cases?grid=criteria",
@@ -168,4 +169,20 @@ def test_a_page_of_a_run_in_progress_becomes_the_page_of_its_verdict(page: Page,
         page.goto(link.partition("/t/")[0] + "/runs/own")
         expect(page.locator("h2#models-heading")).to_be_visible(timeout=90_000)
         run.wait()
+    assert page.complaints == []
+
+
+def test_two_answers_are_chosen_and_an_origin_is_opened_in_place(page: Page, link: str):
+    page.goto(f"{link.partition('/t/')[0]}{RUN}/cases")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.locator("details.whys > summary").first.click()
+    page.locator("details.why > summary").first.click()
+    expect(page.locator("details.why dt").first).to_have_text("verdict")
+    chosen = page.locator("select[name=b]")
+    if chosen.count():
+        last = chosen.locator("option").last
+        chosen.select_option(last.get_attribute("value"))
+        expect(page.locator(".sides h3").last).to_contain_text(last.inner_text())
+        assert "&b=" in page.url
     assert page.complaints == []
