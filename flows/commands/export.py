@@ -1,4 +1,4 @@
-"""The commands `gradebook export ...`: rewards of a run's outputs, people's ratings, and scores of traces."""
+"""The commands `gradebook train rewards`, `train best`, `people export` and `lake otlp`: files of a run for other systems."""
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum

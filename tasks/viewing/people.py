@@ -180,12 +180,12 @@ def read_people_page(lake: Lake, run_id: str) -> PeoplePage:
 def _commands(lake: Lake, run_id: str) -> dict[str, tuple[str, ...]]:
     """Commands behind the parts of the page."""
     words = {
-        "rate": ("rate", run_id, "--raters", "NAME,NAME"),
-        "raters": ("raters", run_id, "--pairs"),
-        "agreement": ("agreement", run_id, "--by", "rater"),
-        "adjudicate": ("rate", run_id, "--queue", Queue.adjudicate.value, "--raters", "NAME"),
-        "calibrate": ("calibrate", run_id, "--rate-next", str(NEXT_COUNT)),
-        "next": ("rate", run_id, "--queue", Queue.calibration.value, "--n", str(NEXT_COUNT)),
+        "rate": ("people", "rate", run_id, "--raters", "NAME,NAME"),
+        "raters": ("people", "raters", run_id, "--pairs"),
+        "agreement": ("people", "agreement", run_id, "--by", "rater"),
+        "adjudicate": ("people", "rate", run_id, "--queue", Queue.adjudicate.value, "--raters", "NAME"),
+        "calibrate": ("people", "calibrate", run_id, "--rate-next", str(NEXT_COUNT)),
+        "next": ("people", "rate", run_id, "--queue", Queue.calibration.value, "--n", str(NEXT_COUNT)),
     }
     return {name: ("gradebook", *command, *lake.words(is_passed_on=True)) for name, command in words.items()}
 
