@@ -1,4 +1,4 @@
-"""The commands `gradebook train rewards`, `train best`, `people export` and `lake otlp`: files of a run for other systems."""
+"""The commands `gradebook train rewards`, `train best`, `people export` and `lake otlp`: files for other systems."""
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum

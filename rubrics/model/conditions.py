@@ -10,6 +10,7 @@ value      = 'text' | "text" | number | true | false
 A comparison with a missing field is false, that with `!=` and `not in` too; `not (...)` is plain negation.
 """
 
+import math
 import operator
 import re
 from collections.abc import Iterator, Mapping
@@ -242,7 +243,7 @@ def _fitting(field: RowField, value: Any, literal: Value) -> Any:
 def _literal(value: Value) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else f"{value:.15g}"
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +369,11 @@ class _Parser:
             return token.text == "true"
         if token.kind != "number":
             self._refuse("a text in quotes, a number, true or false")
+        if token.text.lstrip("+-").isdecimal():
+            return int(token.text)
         number = float(token.text)
+        if not math.isfinite(number):
+            self._refuse("a number of at most 1.7e308")
         return int(number) if number.is_integer() and abs(number) < LARGEST_EXACT else number
 
     @property
@@ -410,7 +415,9 @@ class CheckCondition(Frozen):
 
 def _canonical(text: str) -> str:
     """The one text of a condition, whatever its spaces and brackets. Raises `ModelFault`."""
-    return str(parse_condition(text))
+    canonical = str(parse_condition(text))
+    parse_condition(canonical)
+    return canonical
 
 
 def _tag(value: Any) -> str:

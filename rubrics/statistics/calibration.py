@@ -82,8 +82,8 @@ def case_contributions(values: Floats, codes: NDArray[np.intp], case_count: int)
     """Contribution of each case to a mean, (case,), as in `measure_influences`. codes: case of each value, from 0."""
     sums = np.bincount(codes, weights=values - values.mean(), minlength=case_count)
     shares = np.bincount(codes, minlength=case_count) / values.size
-    contributions: Floats = sums / values.size / np.sqrt(1.0 - shares)
-    return contributions
+    contributions: Floats = np.full(case_count, np.nan)  # of the only case of a set, too
+    return np.divide(sums / values.size, np.sqrt(1.0 - shares), out=contributions, where=shares < 1.0)
 
 
 Levels = Sequence[float]  # scores of a criterion's levels, ascending

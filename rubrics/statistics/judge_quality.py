@@ -26,6 +26,7 @@ The probability of wealth above 1/alpha, ever, is at most alpha for a martingale
 """
 
 from dataclasses import dataclass, field
+from math import isnan
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,7 +40,7 @@ LEAST_PROBABILITY = 1e-6  # in the log loss: a certain error costs 13.8, and not
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Share of n outputs, 0..1, with its 95% interval over cases; None without outputs."""
+    """Share of n outputs, 0..1, with its 95% interval over cases; None without outputs; no interval of one case."""
 
     n: int
     value: float | None = None
@@ -130,7 +131,8 @@ def _share(is_met: NDArray[np.bool_], cases: NDArray[np.int64]) -> Share:
     if not is_met.size:
         return Share(0)
     interval = rate_interval(is_met, clusters=cases)
-    return Share(is_met.size, float(is_met.mean()), interval.low, interval.high)
+    low, high = (None if isnan(end) else end for end in (interval.low, interval.high))
+    return Share(is_met.size, float(is_met.mean()), low, high)
 
 
 EQUAL = 1e-9  # of scores: the rounding error of a float sum

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from threading import Lock
 from urllib.parse import quote
 
+from gradebook.rubrics.model.conditions import unmet_words
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.methods import compares_with_baseline
 from gradebook.rubrics.model.rubric import Criterion, Rubric
@@ -151,7 +152,10 @@ class Trials:
             return verdicts, ("No judge was asked: start the server with --judge to try judged criteria.",)
         if judge is None:
             return verdicts, ("The budget of all trials of this server is spent: nothing was asked.",)
-        return verdicts, self._paid(scorer, criteria)
+        sentences = self._paid(scorer, criteria)
+        if any(verdict is not None and _is_budget_reached(verdict) for verdict in verdicts.values()):
+            sentences += ("The budget of a trial did not suffice: start the server with a larger --try-budget-usd.",)
+        return verdicts, sentences
 
     def _paid(self, scorer: RubricScorer, criteria: Sequence[Criterion]) -> tuple[str, ...]:
         """What the judge was asked, by the ledger."""
@@ -167,6 +171,8 @@ class Trials:
 
 def _asks_the_same(old: Criterion, new: Criterion, old_rubric: Rubric, new_rubric: Rubric) -> bool:
     """Whether old verdicts hold: only weight, gate, threshold, or the scores of levels that a judge named changed."""
+    if old.applies != new.applies:
+        return False
     if not question_changes(old, new, old_rubric, new_rubric):
         return True
     is_judged = old.method.type == new.method.type == "judge" and old.method == new.method
@@ -213,7 +219,8 @@ def _row(
     total = None
     if not has_own:
         scores = {name: None if verdict is None else verdict.score for name, verdict in verdicts.items()}
-        total = ScoreRule(rubric).score(scores).score
+        unmet = {name for name, verdict in verdicts.items() if verdict and unmet_words(verdict.reason) is not None}
+        total = ScoreRule(rubric).score(scores, unmet=unmet).score
     return TrialRow(
         row["case_id"],
         model_name(row),
@@ -224,12 +231,17 @@ def _row(
     )
 
 
+def _is_budget_reached(verdict: CriterionScore) -> bool:
+    return (verdict.reason or "").startswith("budget_reached")
+
+
 def _cell(before: Row | None, after: CriterionScore | None) -> TrialCell:
     old = "–" if before is None else _words(before["level_id"], before["score"])
     if after is None:
         return TrialCell(old, "–", None, False)
     new = _words(after.level_id, after.score)
-    note = (after.reason or "no reason given") if after.score is None else after.rationale or after.evidence or ""
+    reason = "not asked: the budget of a trial" if _is_budget_reached(after) else after.reason
+    note = (reason or "no reason given") if after.score is None else after.rationale or after.evidence or ""
     return TrialCell(old, new, after.score, new != old, note)
 
 

@@ -106,7 +106,7 @@ def test_potatos_rows_have_what_its_analysis_reads():
         whose | {"criterion_id": "brevity", "level_id": "2", "score": 0.25, "notes": None},
         whose | {"criterion_id": "overall", "level_id": "3", "score": 0.5, "notes": "fair"},
     ]
-    add_sheet_scores(rows, rubric)
+    add_sheet_scores(rows, rubric, ())
     (row,) = _potato_rows(rows, rubric)
     assert row["annotator"] == "ann" and row["trace_id"] == "c"
     assert row["rubric"] == {

@@ -115,7 +115,7 @@ def test_a_rule_without_an_earlier_night_is_said_to_be_unchecked(tmp_path):
             outputs, tmp_path / "rubric.yaml", **asked | {"run_id": run_id, "night": date(2026, 11, night)}
         )
         ends.append(published_end("a", summary, tmp_path / "lake" / "runs" / run_id / "report.html").unchecked)
-    assert ends == [*["no run of an earlier night to compare with, so --require was not checked"] * 2, None]
+    assert ends == [*["no earlier run to compare with, so --require was not checked"] * 2, None]
 
 
 def night_of(folder: Path, suite: str, day: int, case: str) -> str | None:

@@ -311,4 +311,15 @@ def test_a_trial_without_a_judge_or_money_says_so(lake: Lake, judge: LoopbackJud
     assert "No judge was asked" in alone and "no_judge" in alone
     assert "<del>pass</del> <ins>fail</ins>" in alone  # of 7 words, by the check
     poor = served(lake, tmp_path, judge_file, 1e-6).post(other, "try", run_id=RUN).text
-    assert "budget_reached" in poor and judge.request_count == before
+    assert "a larger --try-budget-usd" in poor and "same command" not in poor and judge.request_count == before
+
+
+def test_a_trial_knows_to_which_outputs_a_criterion_applies(lake: Lake, tmp_path: Path):
+    editor = served(lake, tmp_path)
+    everywhere = editor.post(TEXT, "try", run_id=RUN).text
+    nowhere = TEXT.replace("- id: clarity", "- id: clarity\n    applies: model = 'nobody'", 1)
+    assert nowhere != TEXT
+    tried = editor.post(nowhere, "try", run_id=RUN).text
+    assert "condition not met" in tried and "condition not met" not in everywhere
+    # Of the two criteria the length alone counts, which all outputs meet.
+    assert re.findall(r"→ (1\.000|–)", tried).count("1.000") >= 10

@@ -1,12 +1,14 @@
 """Conditions on a row: their grammar, their meaning and what they refuse."""
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 
-from gradebook.rubrics.model.conditions import MOST_CHARACTERS, Misfit, describe_values, parse_condition
+from gradebook.rubrics.model.conditions import MOST_CHARACTERS, Applies, Misfit, describe_values, parse_condition
 from gradebook.rubrics.model.errors import ModelFault
 
 ROW: dict[str, Any] = {
@@ -113,3 +115,18 @@ CONDITIONS = st.recursive(
 def test_a_condition_has_one_text(text):
     condition = parse_condition(text)
     assert parse_condition(str(condition)) == condition
+
+
+@pytest.mark.parametrize("number", ["1732980123456789", "1234567890123456789", "0.1234567890123456", "1e300", "-7.0"])
+def test_a_number_in_a_condition_keeps_its_value(number):
+    condition = parse_condition(str(parse_condition(f"metadata.id = {number}")))
+    assert condition == parse_condition(f"metadata.id = {number}")
+    assert json.loads(str(condition).rpartition(" ")[2]) == json.loads(number)
+
+
+@pytest.mark.parametrize(
+    "text", ["metadata.a = 1e999", 'metadata.a = "' + "'" * 1_500 + '"'], ids=["infinite", "longer in its one text"]
+)
+def test_a_condition_that_could_not_be_read_back_is_refused(text):
+    with pytest.raises((ModelFault, ValidationError)):
+        TypeAdapter(Applies).validate_python(text)
