@@ -315,7 +315,7 @@ def _renamed(ctx: Any, args: list[str]) -> list[str]:
                 typer.echo(f"gradebook: `{name}` is now `{RENAMED[name]}`", err=True)
             return [*RENAMED[name].split(), *args[length:]]
     divided = [new for old, new in RENAMED.items() if args and old.startswith(f"{args[0]} ")]
-    if divided:
+    if divided and not ctx.resilient_parsing:
         raise InputError("COMMAND", repr(args[0]), " or ".join(divided))
     return args
 

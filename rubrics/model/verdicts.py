@@ -6,6 +6,7 @@ judgment  one reply of a judge, paid for once, stored permanently
 """
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gradebook.rubrics.model.rubric import Criterion
 
@@ -60,15 +61,12 @@ def verdict_rows(  # noqa: PLR0913 - a column each
     lengths differ.
     """
     count = len(output_ids)
-    is_scored = scores.is_valid()
     columns = {
         "run_id": pa.repeat(run_id, count),
         "output_id": output_ids,
         "criterion_id": criterion_ids,
         "method": methods,
-        "status": pa.DictionaryArray.from_arrays(is_scored.cast(pa.int8()), pa.array(["unscored", "scored"])).cast(
-            pa.string()
-        ),
+        "status": pc.if_else(scores.is_valid(), "scored", "unscored"),
         "level_id": level_ids,
         "score": scores,
         "reason": reasons if reasons is not None else pa.nulls(count, pa.string()),

@@ -192,7 +192,7 @@ def _bound_skipped(
     """Pairs whose output of a side lacks a weighted score, and the bounds of its overall score."""
     overall = sides.overall
     count, scores = overall.places.size, overall.scores_a if side == "a" else overall.scores_b
-    missing, is_other = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
+    missing, is_other, is_unpaired = (np.zeros(count, dtype=np.bool_) for _ in range(3))
     points, base, gains, losses = (np.zeros(count) for _ in range(4))
     for criterion_id, pairs in sides.by_criterion.items():
         side_scores, owed = (pairs.scores_a, pairs.missing_a) if side == "a" else (pairs.scores_b, pairs.missing_b)
@@ -207,18 +207,18 @@ def _bound_skipped(
         is_known = is_in & ~np.isnan(side_scores)
         missing[indexes[is_owed]] = True
         is_other[indexes[is_in & ~is_owed & ~is_known]] = True  # does not apply
-        if has_tree and weights.get(criterion_id):
-            is_other |= ~np.isin(overall.places, pairs.places)  # nor here, by its condition
+        if weights.get(criterion_id):
+            is_unpaired |= ~np.isin(overall.places, pairs.places)  # it applies to one output at most
         points[indexes[is_known]] += (applied_weights * side_scores)[is_known]
         base[indexes[is_known | is_owed]] += np.maximum(applied_weights, 0.0)[is_known | is_owed]
         gains[indexes[is_owed]] += np.maximum(applied_weights, 0.0)[is_owed]
         losses[indexes[is_owed]] += np.minimum(applied_weights, 0.0)[is_owed]
     with np.errstate(divide="ignore", invalid="ignore"):
         low, high = ((points + more) / base for more in (losses, gains))
-        if has_tree:  # weights within a category depend on what does not apply
-            low, high = (
-                np.where(is_other, end, bound) for end, bound in ((np.minimum(losses / base, 0.0), low), (1.0, high))
-            )
+        # What applies to one side alone is not read here, and weights within a category depend on what does not apply.
+        is_open = is_unpaired | is_other if has_tree else is_unpaired
+        least = np.where(base > 0.0, np.minimum(losses / base, 0.0), 0.0)
+        low, high = (np.where(is_open, end, bound) for end, bound in ((least, low), (1.0, high)))
     return missing, np.where(missing, low, scores), np.where(missing, high, scores)
 
 

@@ -16,7 +16,7 @@ from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.rewards.asking import NOT_ASKED, Asking
-from gradebook.tasks.rewards.outputs import ReadOutput
+from gradebook.tasks.rewards.outputs import ReadOutput, with_unmet
 
 ASKED_BY = "learning-candidates"  # in the ledger, instead of a run's id: no run has these verdicts
 
@@ -47,7 +47,7 @@ class CandidateJudge:
         asking = Asking(self._asked(criterion), self.judge, left_usd, self.lake, name=ASKED_BY)
         keys: list[str] = []
         try:
-            batch = asking.start(outputs)
+            batch = asking.start(with_unmet(self.rubric, outputs))
             batch.done.result()
             verdicts = asking.verdicts(batch, NOT_ASKED)
             keys = [question.request_key for question in batch.asked if question.criterion_id == criterion.id]

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.methods.check import CheckScoring, RatingsScoring, SchemaScoring
 from gradebook.tasks.methods.claims import ClaimsScoring
@@ -55,7 +57,10 @@ def score_criterion(
     if criterion.applies is None:
         return method.score_shard(setup, criterion, shard, shard_index, timing)
     part = shard if method.reads_whole_shards else applied_shard(setup.folder, criterion, shard, shard_index)
-    verdicts = method.score_shard(setup, criterion, part, shard_index, timing)
+    is_empty = pq.read_metadata(part).num_rows == 0
+    verdicts = (
+        VERDICT_SCHEMA.empty_table() if is_empty else method.score_shard(setup, criterion, part, shard_index, timing)
+    )
     return with_left_out(setup.folder, criterion, verdicts, shard, shard_index)
 
 

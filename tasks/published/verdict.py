@@ -691,7 +691,8 @@ def _weakest_steps(grounds: Grounds) -> Iterator[NextStep]:
     rows = [row for row in rows if model_name(row) in failing] or rows
     if not rows:
         return
-    row = max(rows, key=lambda row: row["weight"] * (1.0 - row["mean"]))
+    # A criterion may apply to some of the outputs alone.
+    row = max(rows, key=lambda row: row["weight"] * (1.0 - row["mean"]) * (row.get("output_count") or 1))
     if row["mean"] == 1.0:
         return
     question = question_words(row.get("description"))

@@ -59,7 +59,7 @@ def exported_ratings(lake: Lake, run_id: str | None, shape: str) -> list[dict[st
     if not rows and not claims:
         what = f"no rating in {lake.name}" if run_id is None else f"no rating that counts in {run_id}"
         raise InputError(
-            "export ratings", what, "some", offered or "`gradebook people rate` or `gradebook people ratings import`"
+            "people export", what, "some", offered or "`gradebook people rate` or `gradebook people ratings import`"
         )
     add_sheet_scores(rows, rubric, unmet)
     match shape:

@@ -45,7 +45,7 @@ applied as (
     from int_groups_counted as groups
     cross join criteria
     left join (
-        select group_number, criterion_number, countif(is_unmet) as n from int_conditional_gaps group by all
+        select group_number, criterion_number, countif(is_unmet)::bigint as n from int_conditional_gaps group by all
     ) as unmet on groups.group_number = unmet.group_number and criteria.criterion_number = unmet.criterion_number
     where not criteria.is_per_case
     union all

@@ -34,7 +34,7 @@ others as (
     select
         output_number,
         totals_of(weight, is_weighted, is_gate, threshold) as totals,
-        countif(is_weighted and not is_per_case) as optional_count,
+        countif(is_weighted and not is_per_case)::bigint as optional_count,
     from further
     group by output_number
 ),
@@ -66,7 +66,10 @@ final as (
     cross join (select totals, required_totals as required from rubric) as rubric
     left join others on scored.output_number = others.output_number
     left join (
-        select output_number, countif(is_weighted) as n from int_conditional_gaps where is_unmet group by output_number
+        select output_number, countif(is_weighted)::bigint as n
+        from int_conditional_gaps
+        where is_unmet
+        group by output_number
     ) as unmet on scored.output_number = unmet.output_number
 )
 

@@ -127,3 +127,49 @@ def test_a_comparison_pairs_outputs_that_a_criterion_applies_to(evaluate, gradeb
     (greets,) = [row for row in compared["criteria"] if row["criterion_id"] == "greets" and row["model_a"] == "small"]
     # Of 6 cases 3 have a greeting in their prompt; the small model's answer to c5 changed.
     assert (greets["n"], greets["unscored_count"], greets["unpaired_count"], greets["worse_count"]) == (3, 0, 0, 1)
+
+
+def test_a_judge_is_not_needed_where_a_condition_holds_for_no_output(evaluate, gradebook, judge, words):
+    Path("rubric.yaml").write_text(RUBRIC.replace("'refund'", "'return'"), encoding="utf-8")
+    assert evaluate(*words, "--judge", "m").code == 0
+    assert judge.request_count == 12 + 12  # warm and brief
+    counts = "select criterion_id, count(*) as n, count(score) as scored from verdicts group by all order by all"
+    left_out = [row for row in query(gradebook, counts) if row["criterion_id"] in ("careful", "dated")]
+    assert [(row["n"], row["scored"]) for row in left_out] == [(12, 0), (12, 0)]
+
+
+ONE_SIDED = """
+id: sided
+version: 1.0.0
+missing: skip
+criteria:
+  - {id: x, description: Right?, method: {type: check, check: contains_reference}}
+  - id: y
+    description: Is the citation short?
+    weight: 2
+    applies: {check: contains, settings: {any: [cite]}, field: output}
+    method: {type: check, check: length_words, settings: {max: 4}}
+  - {id: z, description: Is it short?, method: {type: check, check: length_words, settings: {max: 1}}}
+"""
+
+
+def test_the_bounds_of_a_difference_hold_it_where_a_criterion_applies_to_one_side(evaluate, gradebook, tmp_path):
+    Path("sided.yaml").write_text(ONE_SIDED, encoding="utf-8")
+    for run_id, is_known in (("a", False), ("b", True)):
+        rows = [
+            {
+                "case_id": f"c{case}",
+                "model": "m",
+                "prompt": "Which?",
+                "output": "cite Lima" if run_id == "a" else "Lima",
+            }
+            | ({"reference": "Lima"} if is_known or case >= 10 else {})
+            for case in range(30)
+        ]
+        write_lines(tmp_path / f"{run_id}.jsonl", rows)
+        evaluate(f"{run_id}.jsonl", "--rubric", "sided.yaml", "--run-id", run_id)
+    compared = json.loads(gradebook("compare", "a", "b", "--json").out)
+    (overall,) = [row for row in compared["overall"] if row["model_a"] == "m"]
+    assert overall["least_diff"] <= overall["mean_diff"] <= overall["most_diff"]
+    # Of the ten unknown cases x may be 0 or 1: A has (0 + 2 + 0) / 4 or (1 + 2 + 0) / 4, and B 1.
+    assert overall["least_diff"] <= (10 * 0.25 + 20 * 0.25) / 30 <= (10 * 0.5 + 20 * 0.25) / 30 <= overall["most_diff"]

@@ -118,7 +118,7 @@ def test_a_run_counts_at_publication_what_its_page_counts_then(lake, tmp_path, h
     with open_database() as connection:
         connection.execute(
             "create table source_verdicts (output_id varchar, criterion_id varchar, method varchar, "
-            "status varchar, level_id varchar, score double)"
+            "status varchar, level_id varchar, score double, reason varchar)"
         )
         connection.execute(
             "create table source_opinions (output_id varchar, criterion_id varchar, judge varchar, "

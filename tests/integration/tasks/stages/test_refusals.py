@@ -552,6 +552,8 @@ ELSEWHERE = {
     ),
     "rubric_store.versions._refuse_faults": "gradebook.load_rubric",
     "rubric_store.versions.load_rubric": "gradebook.load_rubric",
+    "rubric_store.versions.refuse": "gradebook view --edit",
+    "rubric_store.versions.register_draft": "gradebook view --edit",
     "runs.request.read_deadline": "raised again by the request, which names the option",
     "rubric_store.versions.body": "gradebook rubric",
     "runs.request.read_column_map": "read by the command, before it knows of a dry run",

@@ -24,7 +24,8 @@ create table agreed_ratings (
     inclusion_rate double, gold_score double
 );
 create table agreed_verdicts (
-    output_id varchar, criterion_id varchar, method varchar, status varchar, level_id varchar, score double
+    output_id varchar, criterion_id varchar, method varchar, status varchar, level_id varchar, score double,
+    reason varchar
 );
 create table agreed_opinions (
     output_id varchar, criterion_id varchar, judge varchar, replicate int, is_swapped boolean, status varchar,
@@ -57,7 +58,9 @@ def rate(lake, output, rater, level, *, score=0.5, at=None, from_file=False, lin
 
 def judge(lake, output, level, score, method="judge"):
     status = "unscored" if score is None else "scored"
-    lake.execute("insert into agreed_verdicts values (?, 'tone', ?, ?, ?, ?)", (output, method, status, level, score))
+    lake.execute(
+        "insert into agreed_verdicts values (?, 'tone', ?, ?, ?, ?, null)", (output, method, status, level, score)
+    )
 
 
 def say(lake, output, name, level, replicate=0, *, swapped=False):
