@@ -18,6 +18,7 @@ from pydantic import Field, PrivateAttr, ValidationInfo, model_validator
 from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, FileName, is_panic, register_check
 from gradebook.rubrics.check_kit.columns import evidence_where, join_texts, text_column, to_mask
 from gradebook.rubrics.check_kit.measures import BoundsSettings, judge_counts
+from gradebook.rubrics.check_kit.normalising import split_whitespace
 from gradebook.rubrics.check_kit.regexes import WHITESPACE
 from gradebook.rubrics.text.named_files import UnreadableFile, read_below
 
@@ -25,7 +26,7 @@ from gradebook.rubrics.text.named_files import UnreadableFile, read_below
 def count_words(texts: pa.Array) -> pa.Int64Array:
     """Count the maximal runs of non-whitespace, as `len(text.split())` does. texts: (output,). Returns (output,)."""
     trimmed = pc.utf8_trim_whitespace(texts)
-    counts = pc.list_value_length(pc.utf8_split_whitespace(trimmed)).cast(pa.int64())  # one empty word of an empty text
+    counts = pc.list_value_length(split_whitespace(trimmed)).cast(pa.int64())  # one empty word of a blank text
     return pc.if_else(pc.equal(pc.binary_length(trimmed), 0), 0, counts)
 
 

@@ -22,6 +22,7 @@ from gradebook.rubrics.check_kit.normalising import (
     fold_whitespace,
     remove_articles,
     remove_punctuation,
+    split_whitespace,
     surround,
 )
 from gradebook.rubrics.checks.answers.accepted import Accepted, AcceptedSettings, accepted_answers
@@ -444,7 +445,7 @@ def _split_western(texts: pa.Array) -> Sequences:
 
 def _split_solid(texts: pa.Array) -> Sequences:
     """Split each text into its non-whitespace characters."""
-    return split_characters(pc.binary_join(pc.utf8_split_whitespace(texts), pa.scalar("", texts.type)))
+    return split_characters(pc.binary_join(split_whitespace(texts), pa.scalar("", texts.type)))
 
 
 def _bleu_values(pairs: SequencePairs) -> Values:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from gradebook.rubrics.check_kit.normalising import keep_where_blank
+from gradebook.rubrics.check_kit.normalising import keep_where_blank, split_whitespace
 from gradebook.rubrics.check_kit.regexes import gap_class
 
 Ids = NDArray[np.int64]
@@ -88,7 +88,7 @@ def split_bare_words(texts: pa.Array) -> Sequences:
 
 def split_spaced(texts: pa.Array) -> Sequences:
     """Split at whitespace."""
-    lists = pc.utf8_split_whitespace(texts)  # with an empty word where whitespace ends a text
+    lists = split_whitespace(texts)  # with an empty word of a blank text
     tokens, edges = lists.flatten(), lists.offsets.to_numpy().astype(np.int64)
     is_token = pc.not_equal(tokens, "").to_numpy(zero_copy_only=False)
     tokens_before = np.concatenate(([0], np.cumsum(is_token)))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from gradebook.rubrics.check_kit.check import CheckSettings
+from gradebook.rubrics.check_kit.normalising import split_whitespace
 
 Numbers = NDArray[np.int64]
 
@@ -38,11 +39,11 @@ class WordColumn(NamedTuple):
 
 def split_words(texts: pa.Array) -> WordColumn:
     """Split texts at whitespace. texts: (text,), string or large_string, without nulls."""
-    words = pc.utf8_split_whitespace(texts)
+    words = split_whitespace(texts)
     encoded = words.flatten().dictionary_encode()
     ids = encoded.indices.to_numpy().astype(np.int64)
     rows = np.repeat(np.arange(len(texts)), pc.list_value_length(words).to_numpy())
-    # whitespace at an end of a text gives an empty word
+    # a blank text gives an empty word
     return without_empty(WordColumn(ids, rows, encoded.dictionary))
 
 
