@@ -29,7 +29,7 @@ MOST_STOPS = 400  # of a page
 STOP = """() => {
   const at = document.activeElement;
   if (!at || at === document.body) return null;
-  const shown = at.closest(".level") ?? at;  // a rating page frames the whole level
+  const shown = at.closest(".level:not(td)") ?? at;  // a rating page frames the whole level
   const style = getComputedStyle(shown), box = shown.getBoundingClientRect();
   const faults = [];
   if (!at.matches(":focus-visible")) faults.push("is not shown as focused");
