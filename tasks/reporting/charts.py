@@ -52,7 +52,7 @@ def draw(chart: str, rows: Rows, **values: Any) -> Markup:
 def cases_link(**filters: str) -> str:
     """Link of a mark to its cases, for a row's `href`. filters: of `gradebook view`; empty ones filter nothing.
 
-    A drawn mark has it as `data-cases`: only a server's pages have cases to lead to.
+    A drawn mark has it as `data-cases`, and its description as `data-name`: only pages of a server lead to cases.
     """
     return CASES + urlencode({name: value for name, value in filters.items() if value})
 
@@ -161,6 +161,7 @@ def _tidied(svg: str) -> str:
             attributes.pop(name, None)
         if LINK in attributes:  # Vega makes it an address of its own host
             attributes["data-cases"] = attributes.pop(LINK).partition(CASES)[2]
+            attributes["data-name"] = next(filter(None, (part.get("aria-label") for part in element.iter())), "cases")
         if "id" in attributes:
             attributes["id"] = f"{prefix}-{attributes['id']}"
         if "clip-path" in attributes:

@@ -184,6 +184,7 @@ def _section_html(section: Section, source: ReportSource, run_id: str) -> Markup
 def _linked_to_cases(html: str, run_id: str) -> str:
     """HTML whose charts lead to cases; such a picture is a group for readers. Texts of inputs have no raw quotes."""
     linked = html.replace(' data-cases="', f' href="/runs/{quote(run_id, safe="")}/cases?')
+    linked = linked.replace(' data-name="', ' aria-label="')
     return linked if linked == html else linked.replace('class="picture" role="img"', 'class="picture" role="group"')
 
 
