@@ -10,9 +10,8 @@ others as (
         groups.checkpoint,
         mean_of_counted(scores.uniform_score, coalesce(weights.score_weight, 1)) as uniform_mean,
         coalesce(sum(coalesce(weights.gate_weight, 1)) filter (scores.failed_gates is not null), 0)
-            / if(max(scores.gate_count) > 0, sum(coalesce(weights.gate_weight, 1)) filter (
-                scores.failed_gates is not null or (scores.gate_count > 0 and scores.unscored_gate_count = 0)
-            ), null)
+            / nullif(sum(coalesce(weights.gate_weight, 1)) filter (scores.failed_gates is not null
+                or scores.gate_count > 0 and scores.unscored_gate_count = 0), 0)
             as gate_failure_rate,
         any_value(samples) as samples,
     from int_outputs_scored as scores
