@@ -155,8 +155,8 @@ ALONE = ("suite nightly suites.yaml --prefect", "demo", "lake mcp")
 OTHERWISE = {"evaluate", "people rate", "view", "train serve", "suite notify"}
 # Commands that refuse a run of so few outputs, without traces, repeated replies or another run.
 TOO_SMALL = (
-    *("'noise'", "'judges', 'compare'", "'judges', 'calibrate'", "'judges', 'recalibrate'", "'cases', 'items'"),
-    *("'link'", "'export', 'otlp'", "'export', 'ratings'", "'rubric', 'draft'"),
+    *("'judge', 'noise'", "'judge', 'compare'", "'judge', 'improve'", "'judge', 'calibrate'", "'judge', 'recalibrate'"),
+    *("'cases', 'items'", "'rubric', 'link'", "'lake', 'otlp'", "'people', 'export'", "'rubric', 'draft'"),
 )
 MANY = """
 import json, sys
