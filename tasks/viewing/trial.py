@@ -153,7 +153,7 @@ class Trials:
         if judge is None:
             return verdicts, ("The budget of all trials of this server is spent: nothing was asked.",)
         sentences = self._paid(scorer, criteria)
-        if any(verdict is not None and _is_budget_reached(verdict) for verdict in verdicts.values()):
+        if any(_is_budget_reached(verdict) for verdict in verdicts.values()):
             sentences += ("The budget of a trial did not suffice: start the server with a larger --try-budget-usd.",)
         return verdicts, sentences
 
