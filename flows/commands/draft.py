@@ -1,8 +1,9 @@
 """The command `gradebook rubric draft`: a rubric file from outputs, or criteria of each case."""
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,8 +28,9 @@ from gradebook.rubrics.learning.trial import Figures
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.text.wording import counted, difference_interval_words, price_words, score_words, signed_words
 from gradebook.tasks.judging.settings.files import read_judge
-from gradebook.tasks.lake.address import find_lake
-from gradebook.tasks.learning.asking import Forecast, Tally
+from gradebook.tasks.judging.settings.judge import Judge
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.learning.asking import Forecast
 from gradebook.tasks.learning.case_draft import (
     CaseDraftRequest,
     CasesDrafted,
@@ -38,7 +40,7 @@ from gradebook.tasks.learning.case_draft import (
 )
 from gradebook.tasks.learning.draft import Drafted, DraftRequest, draft_rubric, price_draft
 from gradebook.tasks.learning.examples import Said
-from gradebook.tasks.rubric_store.files import RUBRIC_SUFFIXES, write_new
+from gradebook.tasks.rubric_store.files import RUBRIC_SUFFIXES, refuse_taken, write_new
 from gradebook.tasks.runs.request import read_column_map
 from gradebook.tasks.system.shell import shell_line
 
@@ -46,90 +48,18 @@ MOST_CASE_BYTES = 1_000_000  # of a file of case ids
 MOST_DROPPED = 40  # proposals that are named
 
 
-@dataclass(frozen=True, slots=True)
-class DraftOptions:
-    """Options of the command."""
-
-    outputs: str
-    judge: str
-    out: Path | None
-    ratings: Path | None
-    bad: str | None
-    good: str | None
-    notes: str | None
-    is_per_case: bool
-    budget_usd: float | None
-    dry_run: bool
-    column_map: list[str] | None
-    is_forced: bool
-    lake: str
-    data: str | None
-    as_json: bool
-
-
-def draft_here(options: DraftOptions) -> int:
-    """Draft as the options say; returns the exit code."""
-    out = options.out or Path("drafted.jsonl" if options.is_per_case else "drafted.yaml")
-    if options.is_per_case:
+def _refuse_options(out: Path, given: Sequence[str], budget_usd: float | None, *, is_per_case: bool) -> None:
+    """Raise `InputError` for options that do not go together. given: those that name bad and good outputs."""
+    if is_per_case:
         refuse_case_file(out)
-        said = [name for name in ("ratings", "bad", "good") if getattr(options, name) is not None]
-        if said:
-            raise InputError("--per-case", f"--{said[0]}", "neither --ratings, --bad nor --good: no output is read")
+        if given:
+            raise InputError("--per-case", f"--{given[0]}", "neither --ratings, --bad nor --good: no output is read")
     elif out.suffix not in RUBRIC_SUFFIXES:
         raise InputError("--out", repr(str(out)), "a file name that ends in .yaml")
-    if os.path.exists(out) and not options.is_forced and not options.dry_run:  # noqa: PTH110 - before money is spent
-        raise InputError("--out", f"{out} already there", "a new file (or --force)")
-    if options.budget_usd is not None and not 0 <= options.budget_usd < float("inf"):
-        raise InputError("--budget-usd", f"{options.budget_usd:g}", "dollars, 0 or more")
-    return _draft_cases(options, out) if options.is_per_case else _draft_rubric(options, out)
-
-
-def _draft_rubric(options: DraftOptions, out: Path) -> int:
-    if options.good is not None and options.bad is None:
+    elif "good" in given and "bad" not in given:
         raise InputError("--good", "no --bad", "both, or --bad alone")
-    said = Said(_cases("--bad", options.bad), _cases("--good", options.good), options.ratings)
-    mapped = read_column_map(options.column_map or [])
-    request = DraftRequest(options.outputs, out, said, options.notes, options.budget_usd, mapped)
-    settings, lake = read_judge(options.judge, os.environ), find_lake(options.lake, options.data)
-    if options.dry_run:
-        _show_forecast(price_draft(request, settings, lake), as_json=options.as_json)
-        return DONE
-    with shown_progress():
-        drafted = draft_rubric(request, settings, lake)
-    if drafted.text is not None:
-        write_new(out, drafted.text, is_forced=options.is_forced)
-    if options.as_json:
-        print_json(_as_json(drafted, out))
-    else:
-        _show(drafted, out, options.outputs, options.judge)
-    return DONE if drafted.text is not None else NOT_MET
-
-
-def _draft_cases(options: DraftOptions, out: Path) -> int:
-    mapped = read_column_map(options.column_map or [])
-    request = CaseDraftRequest(options.outputs, options.notes, options.budget_usd, mapped)
-    settings, lake = read_judge(options.judge, os.environ), find_lake(options.lake, options.data)
-    if options.dry_run:
-        _show_forecast(price_cases(request, settings, lake), as_json=options.as_json)
-        return DONE
-    with shown_progress():
-        drafted = draft_cases(request, settings, lake)
-    is_any = any(drafted.counts.values())
-    if is_any:
-        write_new(out, drafted.lines.decode(), is_forced=options.is_forced)
-    if options.as_json:
-        values = {"out": str(out) if is_any else None, "criterion_counts": dict(drafted.counts)}
-        print_json(values | _said(drafted) | asdict(drafted.tally))
-        return DONE if is_any else NOT_MET
-    say(*(f"note: {note}" for note in drafted.notes), *_dropped_lines(drafted.dropped), tally_sentence(drafted.tally))
-    criteria = counted(sum(drafted.counts.values()), "criterion", "criteria")
-    say(f"{criteria} of {counted(len(drafted.counts), 'case')}" + ("" if is_any else "; no file is written"))
-    if is_any:
-        stderr.print(f"wrote {plain(out)}; read it, then:", markup=False, soft_wrap=True)
-        rows = ["evaluate", str(out), "--rubric", "none", "--judge", options.judge]
-        collected = ["collect", str(out), "--endpoint", "MODEL", "--out", "outputs.jsonl"]
-        show_commands(["gradebook", *command] for command in (collected, rows))
-    return DONE if is_any else NOT_MET
+    if budget_usd is not None and not 0 <= budget_usd < float("inf"):
+        raise InputError("--budget-usd", f"{budget_usd:g}", "dollars, 0 or more")
 
 
 def _cases(option: str, value: str | None) -> frozenset[str]:
@@ -141,7 +71,7 @@ def _cases(option: str, value: str | None) -> frozenset[str]:
     if os.path.isfile(value):  # noqa: PTH113 - Path raises where a name is too long
         if path.stat().st_size > MOST_CASE_BYTES:
             raise InputError(option, f"{path.stat().st_size:,} bytes in {value}", f"at most {MOST_CASE_BYTES:,}")
-        text = path.read_text("utf-8", "replace").replace(",", "\n")
+        text = path.read_text("utf-8", "replace")
     cases = frozenset(case.strip() for case in text.replace(",", "\n").splitlines() if case.strip())
     if not cases:
         raise InputError(option, repr(value), "ids of cases")
@@ -160,19 +90,15 @@ def _show_forecast(forecast: Forecast, *, as_json: bool) -> None:
     )
 
 
-def _as_json(drafted: Drafted, out: Path) -> dict[str, Any]:
-    return {
-        "out": str(out) if drafted.text is not None else None,
-        "criteria": [
-            {"criterion_id": name} | (asdict(figures) if figures else {}) for name, figures in drafted.kept.items()
-        ],
-        **_said(drafted),
-        **asdict(drafted.tally),
-    }
-
-
-def _said(drafted: Drafted | CasesDrafted) -> dict[str, Any]:
-    return {"dropped": [asdict(one) for one in drafted.dropped], "notes": list(drafted.notes)}
+def _as_json(drafted: Drafted | CasesDrafted, out: Path) -> dict[str, Any]:
+    """Plain JSON of a draft: its file, criteria, what was dropped, notes and costs."""
+    if isinstance(drafted, CasesDrafted):
+        criteria: dict[str, Any] = {"criterion_counts": dict(drafted.counts)}
+    else:
+        kept = drafted.kept.items()
+        criteria = {"criteria": [{"criterion_id": name} | (asdict(one) if one else {}) for name, one in kept]}
+    said = {"dropped": [asdict(one) for one in drafted.dropped], "notes": list(drafted.notes)}
+    return {"out": str(out) if drafted.text is not None else None} | criteria | said | asdict(drafted.tally)
 
 
 def _dropped_lines(dropped: Sequence[Dropped]) -> list[str]:
@@ -186,27 +112,37 @@ def _show(drafted: Drafted, out: Path, outputs: str, judge: str) -> None:
     if drafted.kept:
         heads = ("criterion", "good", "bad", "difference", "95% interval", "same level twice")
         show_rows(heads, (_cells(name, figures) for name, figures in drafted.kept.items()))
-    say(*(f"note: {note}" for note in drafted.notes))
-    say(*_dropped_lines(drafted.dropped))
-    say(tally_sentence(drafted.tally))
+    _show_asked(drafted)
     if drafted.text is None:
         say("no criterion was accepted, and no file is written: give more outputs, or say with --notes what matters")
-        return
-    stderr.print(f"wrote {plain(out)}; read it, then:", markup=False, soft_wrap=True)
-    commands = (["rubric", "lint", str(out)], ["evaluate", outputs, "--rubric", _path(out), "--judge", judge])
-    show_commands(["gradebook", *command] for command in commands)
+    else:
+        evaluated = ["evaluate", outputs, "--rubric", _path(out), "--judge", judge]
+        _show_next(out, ["rubric", "lint", str(out)], evaluated)
 
 
-def show_commands(commands: Iterable[Sequence[str]]) -> None:
-    """Print commands to paste, each on a line of its own."""
-    for command in commands:
-        stderr.print(f"  {plain(shell_line(command))}", markup=False, soft_wrap=True)
+def _show_cases(drafted: CasesDrafted, out: Path, judge: str) -> None:
+    _show_asked(drafted)
+    criteria = counted(sum(drafted.counts.values()), "criterion", "criteria")
+    no_file = "; no file is written" if drafted.text is None else ""
+    say(f"{criteria} of {counted(len(drafted.counts), 'case')}{no_file}")
+    if drafted.text is not None:
+        collected = ["collect", str(out), "--endpoint", "MODEL", "--out", "outputs.jsonl"]
+        _show_next(out, collected, ["evaluate", str(out), "--rubric", "none", "--judge", judge])
 
 
-def tally_sentence(tally: Tally) -> str:
-    """Sentence on what was asked and billed."""
+def _show_asked(drafted: Drafted | CasesDrafted) -> None:
+    """Print the notes of a draft, what it dropped, and what was asked and billed."""
+    tally = drafted.tally
     stored = f", {tally.stored_count:,} replies from the ledger" if tally.stored_count else ""
-    return f"{counted(tally.request_count, 'request')}, billed {price_words(tally.cost_usd)}{stored}"
+    billed = f"{counted(tally.request_count, 'request')}, billed {price_words(tally.cost_usd)}{stored}"
+    say(*(f"note: {note}" for note in drafted.notes), *_dropped_lines(drafted.dropped), billed)
+
+
+def _show_next(out: Path, *commands: Sequence[str]) -> None:
+    """Print the file that was written, and the commands that take it."""
+    stderr.print(f"wrote {plain(out)}; read it, then:", markup=False, soft_wrap=True)
+    for command in commands:
+        stderr.print(f"  {plain(shell_line(['gradebook', *command]))}", markup=False, soft_wrap=True)
 
 
 def _path(out: Path) -> str:
@@ -273,21 +209,33 @@ def draft(  # noqa: PLR0913 - each is an option
 
     Exit: 0 written, 1 no criterion was accepted, 2 bad input, 3 not finished; the same command resumes.
     """
-    options = DraftOptions(
-        outputs,
-        judge,
-        out,
-        ratings,
-        bad,
-        good,
-        notes,
-        is_per_case,
-        budget_usd,
-        dry_run,
-        column_map,
-        is_forced,
-        lake,
-        data,
-        as_json,
-    )
-    raise typer.Exit(draft_here(options))
+    path = out or Path("drafted.jsonl" if is_per_case else "drafted.yaml")
+    given = [name for name, value in (("ratings", ratings), ("bad", bad), ("good", good)) if value is not None]
+    _refuse_options(path, given, budget_usd, is_per_case=is_per_case)
+    if not dry_run:
+        refuse_taken(path, is_forced=is_forced)  # before money is spent
+    mapped = read_column_map(column_map or [])
+    price: Callable[[Judge, Lake], Forecast]
+    make: Callable[[Judge, Lake], Drafted | CasesDrafted]
+    if is_per_case:
+        rows = CaseDraftRequest(outputs, notes, budget_usd, mapped)
+        price, make = partial(price_cases, rows), partial(draft_cases, rows)
+    else:
+        said = Said(_cases("--bad", bad), _cases("--good", good), ratings)
+        request = DraftRequest(outputs, path, said, notes, budget_usd, mapped)
+        price, make = partial(price_draft, request), partial(draft_rubric, request)
+    settings, found_lake = read_judge(judge, os.environ), find_lake(lake, data)
+    if dry_run:
+        _show_forecast(price(settings, found_lake), as_json=as_json)
+        return
+    with shown_progress():
+        drafted = make(settings, found_lake)
+    if drafted.text is not None:
+        write_new(path, drafted.text, is_forced=is_forced)
+    if as_json:
+        print_json(_as_json(drafted, path))
+    elif isinstance(drafted, CasesDrafted):
+        _show_cases(drafted, path, judge)
+    else:
+        _show(drafted, path, outputs, judge)
+    raise typer.Exit(DONE if drafted.text is not None else NOT_MET)

@@ -39,9 +39,9 @@ class CaseDraftRequest:
 
 @dataclass(frozen=True, slots=True)
 class CasesDrafted:
-    """Rows with their criteria, as JSON Lines. counts: criteria of each case."""
+    """Rows with their criteria. text: JSON Lines; None if no criterion was accepted. counts: criteria of each case."""
 
-    lines: bytes
+    text: str | None
     counts: Mapping[str, int]
     dropped: tuple[Dropped, ...]
     notes: tuple[str, ...]
@@ -84,7 +84,8 @@ def draft_cases(request: CaseDraftRequest, judge: Judge, lake: Lake) -> CasesDra
     lines = [row.content | ({"criteria": found} if (found := criteria[row.output.case_id]) else {}) for row in rows]
     written = b"".join(orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE) for line in lines)
     counts = {case_id: len(accepted) for case_id, accepted in criteria.items()}
-    return CasesDrafted(written, counts, tuple(dropped), tuple(notes), asking.tally)
+    text = written.decode() if any(counts.values()) else None
+    return CasesDrafted(text, counts, tuple(dropped), tuple(notes), asking.tally)
 
 
 def _task(request: CaseDraftRequest, judge: Judge) -> str:

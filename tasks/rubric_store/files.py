@@ -182,7 +182,7 @@ def import_file(
     texts = _file_texts(imported, cases, out)
     findings = _lint_import(texts)
     for path in texts:
-        _refuse_taken(path, is_forced=is_forced)
+        refuse_taken(path, is_forced=is_forced)
     for path, text in texts.items():
         write_new(path, text, is_forced=is_forced)
     own_count = sum(len(row.get("criteria") or ()) for row in cases)
@@ -363,7 +363,7 @@ def _marks_of_run(
 
 def write_new(path: Path, text: str, *, is_forced: bool = False) -> None:
     """Write a new file atomically. Raises `InputError` if it exists."""
-    _refuse_taken(path, is_forced=is_forced)
+    refuse_taken(path, is_forced=is_forced)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
@@ -372,7 +372,8 @@ def write_new(path: Path, text: str, *, is_forced: bool = False) -> None:
         raise InputError(f"--out: can't write {path}: {reason}") from error
 
 
-def _refuse_taken(path: Path, *, is_forced: bool) -> None:
+def refuse_taken(path: Path, *, is_forced: bool) -> None:
+    """Raise `InputError` for a file that exists, unless it may be replaced."""
     if os.path.exists(path) and not is_forced:  # noqa: PTH110 - Path raises where a name is too long
         raise InputError("--out", f"{path} already there", "a new file (or --force)")
 
