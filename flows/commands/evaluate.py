@@ -91,12 +91,7 @@ def _print_plan(request: EvaluationRequest, *, as_json: bool) -> None:
                 "gate_note": plan.shown,
                 "budget_note": plan.budget_note,
                 "notes": list(plan.notes),
-                "request_count": plan.request_count,
-                "replayed_count": plan.replayed_count,
-                "cost_usd": plan.cost_usd,
-                "cost_low_usd": plan.cost_low_usd,
-                "cost_high_usd": plan.cost_high_usd,
-                "criteria": [asdict(criterion) for criterion in plan.criteria],
+                **plan.as_json(),
             }
         )
     else:

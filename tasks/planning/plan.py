@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import duckdb
 import pyarrow as pa
@@ -132,6 +132,17 @@ class RunPlan:
     def cost_high_usd(self) -> float | None:
         """Sum of the criteria's high ends."""
         return sum_costs(c.cost_usd if c.cost_high_usd is None else c.cost_high_usd for c in self.criteria)
+
+    def as_json(self) -> dict[str, Any]:
+        """Requests and costs, in all and by criterion, as plain JSON."""
+        return {
+            "request_count": self.request_count,
+            "replayed_count": self.replayed_count,
+            "cost_usd": self.cost_usd,
+            "cost_low_usd": self.cost_low_usd,
+            "cost_high_usd": self.cost_high_usd,
+            "criteria": [asdict(criterion) for criterion in self.criteria],
+        }
 
 
 def sum_costs(costs: Iterable[float | None]) -> float | None:

@@ -3,7 +3,7 @@
 import json
 import os
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -76,9 +76,9 @@ class CostChange:
             "difference_usd": self.difference_usd,
             "sentence": self.sentence,
             "notes": list(self.notes),
-            "earlier": _plan_json(self.earlier),
-            "later": _plan_json(self.later),
-            "rest": _plan_json(self.rest),
+            "earlier": self.earlier.as_json(),
+            "later": self.later.as_json(),
+            "rest": self.rest.as_json(),
         }
 
     def _difference_words(self) -> str:
@@ -217,14 +217,3 @@ def _judge_words(past: PastJudge | None, judge: Judge) -> list[str]:
         return [f"{judge.judge} instead of {past.name if past else 'no judge'}"]
     changes = dict.fromkeys(past.changes(judge))
     return [f"{judge.judge} with other settings ({', '.join(changes)})"] if changes else []
-
-
-def _plan_json(plan: RunPlan) -> Row:
-    return {
-        "request_count": plan.request_count,
-        "replayed_count": plan.replayed_count,
-        "cost_usd": plan.cost_usd,
-        "cost_low_usd": plan.cost_low_usd,
-        "cost_high_usd": plan.cost_high_usd,
-        "criteria": [asdict(criterion) for criterion in plan.criteria],
-    }
