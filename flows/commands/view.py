@@ -72,7 +72,7 @@ def view(  # noqa: PLR0913 - each is an option
 def _read_editing(
     rubrics: Path | None, judge: str | None, try_budget_usd: float | None, *, is_editing: bool
 ) -> Editing | None:
-    """What readers may write; None without `--edit`. Raises `InputError`."""
+    """Settings of the editor; None without `--edit`. Raises `InputError`."""
     options = {"--rubrics": rubrics, "--judge": judge, "--try-budget-usd": try_budget_usd}
     alone = next((name for name, value in options.items() if value is not None), None)
     if not is_editing and alone is not None:

@@ -104,7 +104,7 @@ def _bias_words(biases: Mapping[str, Change]) -> list[str]:
 
 
 def _next_words(outcome: CriterionOutcome) -> str | None:
-    """What would decide; None where the outcome is decided."""
+    """Sentence on the ratings that would decide, or on the examples of an accepted question; None otherwise."""
     if outcome.is_accepted:
         if outcome.chosen is not None and outcome.chosen.example_cases:
             cases = ", ".join(outcome.chosen.example_cases)

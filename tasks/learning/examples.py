@@ -74,7 +74,7 @@ class ReadExamples:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What people said outside the file of outputs. Cases, by id; ratings, a file."""
+    """Signals of people outside the file of outputs. bad, good: cases, by id. ratings: a file."""
 
     bad: frozenset[str] = frozenset()
     good: frozenset[str] = frozenset()

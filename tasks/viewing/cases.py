@@ -63,7 +63,7 @@ def grid_page(frame: Frame, run_id: str, filters: "CaseFilters") -> "CaseGrid":
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What all pages of a run's cases share.
+    """Run, models and criteria that all pages of its cases share.
 
     scores: rows of run_scores, the highest mean first; criteria, levels: of its rubric, in its order; spots: rows of
     weak_spots beyond chance; fields: keys of its outputs' metadata; others: ids of other published runs of the rubric,

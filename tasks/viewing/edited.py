@@ -47,7 +47,7 @@ class RubricFolder:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError:
             raise InputError("file", f"bytes that are no UTF-8 in {name}", "a text in UTF-8") from None
-        return _with_line_feeds(text), _digest(content)
+        return with_line_feeds(text), _digest(content)
 
     def save(self, name: str, text: str, read_digest: str) -> None:
         """Write a file whole. read_digest: of the text that the author has seen; "" for a new file.
@@ -112,7 +112,8 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _with_line_feeds(text: str) -> str:
+def with_line_feeds(text: str) -> str:
+    """Text whose lines end with a line feed alone."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

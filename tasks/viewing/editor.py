@@ -36,7 +36,7 @@ from gradebook.tasks.reporting.rendering import render
 from gradebook.tasks.reporting.site import version_changes
 from gradebook.tasks.rubric_store.versions import OtherText, list_versions, register_draft, version_before
 from gradebook.tasks.runs.function_settings import read_function_settings
-from gradebook.tasks.viewing.edited import MOST_TEXT, RubricFolder, Source, read_source, stored_digest
+from gradebook.tasks.viewing.edited import MOST_TEXT, RubricFolder, Source, read_source, stored_digest, with_line_feeds
 from gradebook.tasks.viewing.frame import Editing, Frame
 from gradebook.tasks.viewing.rubrics import CriterionRow, criterion_rows
 from gradebook.tasks.viewing.trial import Trial, Trials
@@ -79,7 +79,7 @@ def routes(frame: Frame) -> list[Route]:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a text says: findings, and where it is a rubric, its criteria and the version that it needs.
+    """Findings on a text, and where it is a rubric, its criteria and the version that it needs.
 
     places: names of the fields that the form may write, with their texts. changes: sentences since `Source.base`.
     step: why the version does not fit, None if it does; version: the lowest that does and that the lake does not have.
@@ -198,7 +198,7 @@ class Editor:
     # -------- forms
     def take(self, fields: dict[str, str]) -> Response:
         """Answer to a form: what its `action` names, over the text that it has."""
-        text = fields.get("text", "").replace("\r\n", "\n").replace("\r", "\n")
+        text = with_line_feeds(fields.get("text", ""))
         source = self._posted_source(fields)
         file, run_id, judge = (fields.get(name, "").strip()[:200] for name in ("file", "run_id", "judge"))
         state = EditState(source, text, file, run_id, judge)
@@ -388,7 +388,7 @@ def _read_field(place: str, value: str) -> tuple[FilePath, str | float | None, t
         raise InputError("place", repr(place)[:100], "a field of the form")
     path = tuple(int(part) if part.isdigit() else part for part in place.split("."))
     key = str(path[-1])
-    text = value.replace("\r\n", "\n").strip()
+    text = with_line_feeds(value).strip()
     before = FIELDS[key] if "levels" not in path else ("indicators",)
     if key not in NUMBERS:
         return path, text, before
@@ -399,7 +399,7 @@ def _read_field(place: str, value: str) -> tuple[FilePath, str | float | None, t
 
 
 def price_sentences(lake: Lake, run_id: str, rubric: Rubric, judge: str | None) -> tuple[str, ...]:
-    """What `gradebook cost RUN --rubric` estimates, in sentences; no judge is asked. Raises `InputError`."""
+    """Estimate of `gradebook cost RUN --rubric`, in sentences; no judge is asked. Raises `InputError`."""
     change = preview_change(lake, run_id, rubric, judge)
     later, rest = change.later, change.rest
     requests = counted(rest.request_count, "request")

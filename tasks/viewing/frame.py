@@ -46,7 +46,7 @@ Draw = Callable[[Request], str | Response]
 
 @dataclass(frozen=True, slots=True)
 class Editing:
-    """What `gradebook view --edit` allows. judge: of trials, None for none; try_budget_usd: maximum spend of one."""
+    """Settings of `gradebook view --edit`. judge: of trials, None for none; try_budget_usd: maximum spend of one."""
 
     folder: RubricFolder
     judge: str | None = None

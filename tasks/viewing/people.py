@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from urllib.parse import quote
 
 import duckdb
 from starlette.requests import Request
@@ -30,6 +29,7 @@ from gradebook.tasks.published.run_tables import TRUST
 from gradebook.tasks.published.runs import read_runs
 from gradebook.tasks.ratings.rating_queue import CAUSES, Queue, QueuedOutput, choose_outputs
 from gradebook.tasks.rubric_store.questions import add_questions_of_run
+from gradebook.tasks.viewing.cases import CaseFilters
 from gradebook.tasks.viewing.frame import Frame
 
 MOST_RUNS = 30  # to choose from
@@ -235,7 +235,7 @@ def _disputes(connection: duckdb.DuckDBPyConnection, run_id: str, outputs: Seque
         for criterion, opinions in output.opinions.items():
             yield Dispute(
                 row["case_id"],
-                _case_address(run_id, row["case_id"]),
+                CaseFilters().case_address(run_id, row["case_id"]),
                 model_name(row),
                 _part_name(*criterion.partition(".")[::2]),
                 tuple(map(_opinion, opinions)),
@@ -251,7 +251,7 @@ def _opinion(opinion: Row) -> Opinion:
 def _decision(run_id: str, row: Row) -> Decision:
     return Decision(
         row["case_id"],
-        _case_address(run_id, row["case_id"]),
+        CaseFilters().case_address(run_id, row["case_id"]),
         model_name(row),
         _part_name(row["criterion_id"], "" if row["step_index"] is None else str(row["step_index"])),
         row["level_id"] or "does not apply",
@@ -261,13 +261,11 @@ def _decision(run_id: str, row: Row) -> Decision:
 
 
 def _next_output(run_id: str, row: Row) -> NextOutput:
-    return NextOutput(row["case_id"], _case_address(run_id, row["case_id"]), model_name(row), score_words(row["score"]))
+    return NextOutput(
+        row["case_id"], CaseFilters().case_address(run_id, row["case_id"]), model_name(row), score_words(row["score"])
+    )
 
 
 def _part_name(criterion_id: str, step: str) -> str:
     """Criterion, and the number of the step from 1 if it is one's."""
     return f"{criterion_id}, step {int(step) + 1}" if step else criterion_id
-
-
-def _case_address(run_id: str, case_id: str) -> str:
-    return f"/runs/{quote(run_id, safe='')}/cases/{quote(case_id, safe='')}"

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from urllib.parse import quote
 
 from gradebook.rubrics.model.conditions import unmet_words
 from gradebook.rubrics.model.errors import InputError
@@ -20,7 +19,7 @@ from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.stored_run import read_stored_run
 from gradebook.tasks.rewards.outputs import CriterionScore, ReadOutput, stored_outputs
 from gradebook.tasks.rewards.scorer import RubricScorer, ledger_id_of, score_stored
-from gradebook.tasks.viewing.cases import baseline_of
+from gradebook.tasks.viewing.cases import CaseFilters, baseline_of
 
 MOST_CASES = 10
 MOST_TRIALS = 20  # of a server, each at its whole budget
@@ -158,7 +157,7 @@ class Trials:
         return verdicts, sentences
 
     def _paid(self, scorer: RubricScorer, criteria: Sequence[Criterion]) -> tuple[str, ...]:
-        """What the judge was asked, by the ledger."""
+        """Sentence on the questions to the judge and their price, by the ledger."""
         with connect_up_to_date(self._lake) as connection:
             row = connection.execute(_PAID, [ledger_id_of(scorer)]).fetchone() or (0, 0.0, 0)
         count, cost_usd, unpriced_count = row
@@ -224,7 +223,7 @@ def _row(
     return TrialRow(
         row["case_id"],
         model_name(row),
-        f"/runs/{quote(run_id, safe='')}/cases/{quote(row['case_id'], safe='')}",
+        CaseFilters().case_address(run_id, row["case_id"]),
         score_words(row["score"]),
         score_words(total),
         tuple(_cell(before.get((row["output_id"], name)), verdicts[name]) for name in names),
