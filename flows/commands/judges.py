@@ -22,8 +22,8 @@ from gradebook.tasks.judging.settings.model import ADDRESS_VARIABLE
 from gradebook.tasks.judging.settings.providers import list_providers
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.learning.compare import MARGIN, FrontierRequest, compare_candidates
-from gradebook.tasks.learning.improve import ImproveRequest, opened_improvement, refuse_rubric_file, write_improved
-from gradebook.tasks.operations.doctor.judge import judge_file_text, refuse_file
+from gradebook.tasks.learning.improve import ImproveRequest, open_improvement, refuse_rubric_file, write_improved
+from gradebook.tasks.operations.doctor.judge import judge_file_text, refuse_judge_file
 from gradebook.tasks.system.files import write_text
 
 
@@ -155,15 +155,15 @@ def improve(  # noqa: PLR0913 - each is an option
     if out is not None:
         refuse_rubric_file(out)
     request = ImproveRequest(run, criterion, judge, proposer, budget_usd)
-    with opened_improvement(found_lake, request) as opened:
-        if not as_json:
-            show_preview(opened.previews, opened.skipped)
-        if is_dry_run:
-            if as_json:
-                print_json({"preview": [asdict(preview) for preview in opened.previews], "skipped": opened.skipped})
-            return
-        with shown_activity("searching"):
-            improvement = opened.search()
+    opened = open_improvement(found_lake, request)
+    if not as_json:
+        show_preview(opened.previews, opened.skipped)
+    if is_dry_run:
+        if as_json:
+            print_json({"preview": [asdict(preview) for preview in opened.previews], "skipped": opened.skipped})
+        return
+    with shown_activity("searching"):
+        improvement = opened.search()
     path = write_improved(improvement, out)
     if as_json:
         print_json(improvement.as_json() | {"file": None if path is None else str(path)})
@@ -205,7 +205,7 @@ def calibrate(  # noqa: PLR0913 - each is an option
     gradebook judge calibrate nightly-small --of gates
     """
     if write is not None:
-        refuse_file(write)
+        refuse_judge_file(write)
     choice = calibrate_cascade(find_lake(lake, data), runs, loss=loss, confidence=confidence, of=of.value)
     text = None if write is None else choice.file_text(first, then)
     if as_json:
@@ -238,7 +238,7 @@ def recalibrate(
     gradebook judge recalibrate nightly-small --judge jev.yaml --write new.yaml
     """
     if write is not None:
-        refuse_file(write)
+        refuse_judge_file(write)
     recalibration = recalibrate_run(find_lake(lake, data), run)
     if as_json:
         print_json(recalibration.as_json())

@@ -4,7 +4,6 @@ These replies are in no lake: they are no judgments, and a reply belongs to one 
 afresh, so a forgotten `--checkpoint` never yields the outputs of an earlier checkpoint.
 """
 
-import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from gradebook.rubrics.model.errors import InputError, LakeError
 from gradebook.tasks.datasets.file_formats import encoding_of
 from gradebook.tasks.judging.prices import total_usd
 from gradebook.tasks.judging.replies.journal import settled_journals
+from gradebook.tasks.system.files import try_lock
 
 
 class ReplyFolder:
@@ -43,16 +43,13 @@ class ReplyFolder:
     def __enter__(self) -> Self:
         try:
             self.replies.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+            self._lock = try_lock(self.path / "lock")
         except OSError as error:
             raise InputError(f"--out: found {self.path}, which can't be written ({error.strerror})") from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._release()
+        if self._lock is None:
             raise InputError(
                 f"--out: found {self._out}, which another process is collecting now; wait for it, or name another file"
-            ) from None
+            )
         return self
 
     def __exit__(self, *_: object) -> None:

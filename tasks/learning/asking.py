@@ -4,7 +4,6 @@ Replies are judgments of the ledger, so an equal question is paid for once. An o
 `(proposal)`, and under its own key in place of an output, as it may be about many outputs.
 """
 
-import fcntl
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -37,6 +36,7 @@ from gradebook.tasks.lake.connections import connect, lake_exists, prepare_lake
 from gradebook.tasks.ledger.ledger import held_judgments, settle_journals
 from gradebook.tasks.planning.estimates import Estimate, History, estimate_questions, read_history
 from gradebook.tasks.planning.plan import sum_costs
+from gradebook.tasks.system.files import try_lock
 from gradebook.tasks.system.progress import reporter
 from gradebook.tasks.workspace.folder import RUN_ID
 
@@ -329,14 +329,10 @@ def _locked_budget(lake: Lake, run_id: str) -> Iterator[Path]:
     """
     lake.journal_folder.mkdir(parents=True, exist_ok=True)
     record = lake.journal_folder / f"{run_id}.budget"
-    lock = os.open(record, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    lock = try_lock(record)
+    if lock is None:
+        raise InputError(f"{lake.name}: another process asks the same questions now ({run_id}); expected its end")
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                f"{lake.name}: another process asks the same questions now ({run_id}); expected its end"
-            ) from None
         yield record
     finally:
         os.close(lock)

@@ -2,8 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -65,7 +64,8 @@ from gradebook.tasks.learning.rated import (
 )
 from gradebook.tasks.ledger.past_judges import read_past_judge
 from gradebook.tasks.published.stored_run import StoredRun, read_stored_run
-from gradebook.tasks.system.files import write_text
+from gradebook.tasks.rubric_store.files import RUBRIC_SUFFIXES
+from gradebook.tasks.system.files import refuse_file, write_text
 
 SEED = 20_261_130
 LEVEL = 0.05  # of the family of all criteria
@@ -105,7 +105,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a search may cost before anything is asked, by criterion. usd: at the price of the run's own replies."""
+    """Power and price of a search of one criterion, before it asks. usd: at the price of the run's replies."""
 
     criterion_id: str
     power: Power
@@ -301,8 +301,7 @@ class ImproveRun:
         return tuple(outcomes)
 
 
-@contextmanager
-def opened_improvement(lake: Lake, request: ImproveRequest) -> Iterator[ImproveRun]:
+def open_improvement(lake: Lake, request: ImproveRequest) -> ImproveRun:
     """Check a request and price it; nothing is asked. Raises `InputError` that names what is missing."""
     with connect_up_to_date(lake) as connection:
         row = find_run(connection, lake, request.run_id, None)
@@ -315,7 +314,7 @@ def opened_improvement(lake: Lake, request: ImproveRequest) -> Iterator[ImproveR
         rated, skipped = _rated_criteria(connection, run, request.criterion)
     asking = CandidateJudge(lake, judge, run.rubric)
     previews = tuple(_preview(asking, one) for one in rated)
-    yield ImproveRun(lake, run, request, judge, proposer, rated, skipped, previews)
+    return ImproveRun(lake, run, request, judge, proposer, rated, skipped, previews)
 
 
 def _judge_of(connection: duckdb.DuckDBPyConnection, run: StoredRun, given: str | None) -> Judge:
@@ -363,7 +362,7 @@ def _rated_criteria(
 
 
 def _preview(asking: CandidateJudge, rated: RatedOutputs) -> Preview:
-    """What the search may ask. Costs are those of the run's own replies on these outputs."""
+    """Power and price of a search. Costs are those of the run's own replies on these outputs."""
     known_count, usd, _ = asking.costs("", [row["request_key"] for row in rated.rows if row["request_key"]])
     most = MOST_QUESTIONS * len(rated.rows)
     return Preview(
@@ -377,7 +376,7 @@ def _preview(asking: CandidateJudge, rated: RatedOutputs) -> Preview:
 
 
 def _material(rated: RatedOutputs, inner: Indices) -> tuple[dict[str, Any], list[str]]:
-    """What the proposing model reads of a half's inner cases, and all its texts."""
+    """Material for the proposing model from a half's inner cases, and all its texts."""
     gaps = np.abs(rated.judged - rated.people)
     order = sorted(inner.tolist(), key=lambda index: (-gaps[index], not rated.rows[index]["notes"]))
     wrong = [index for index in order if gaps[index] > 1e-9][:MOST_SHOWN]
@@ -481,10 +480,7 @@ def _rounded(value: float | None) -> float | None:
 
 def refuse_rubric_file(path: Path) -> None:
     """Raise `InputError` for a path where no rubric file can be written."""
-    if path.suffix not in (".yaml", ".yml"):
-        raise InputError("--out", str(path), "a file that ends in .yaml")
-    if path.exists():
-        raise InputError("--out", f"{path}, which exists", "a new file")
+    refuse_file("--out", path, RUBRIC_SUFFIXES, "a file that ends in .yaml")
 
 
 def write_improved(improvement: Improvement, out: Path | None) -> Path | None:

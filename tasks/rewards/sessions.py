@@ -1,7 +1,6 @@
 """Open sessions of a judge that is asked about single outputs, over faults, forks and restarts."""
 
 import asyncio
-import fcntl
 import os
 import secrets
 import shutil
@@ -32,6 +31,7 @@ from gradebook.tasks.judging.settings.judge import Judge
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect, latest_version, prepare_lake
 from gradebook.tasks.ledger.ledger import held_judgments, settle_journals
+from gradebook.tasks.system.files import try_lock
 from gradebook.tasks.workspace.folder import RUN_ID
 
 NEWEST = 0.2  # weight of the last batch in the pace
@@ -127,14 +127,10 @@ class _Job:
         if self._pid != os.getpid():  # the copy of a fork
             raise InputError("--job", f"{self._name}, whose budget the parent spends", "a scorer of the child's own")
         if self._lock is None:
-            lock = os.open(self._record, os.O_RDWR | os.O_CREAT, 0o644)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(lock)
+            self._lock = try_lock(self._record)
+            if self._lock is None:
                 problem = f"{self._name}, whose budget another process spends"
-                raise InputError("--job", problem, "another name, or the end of that process") from None
-            self._lock = lock
+                raise InputError("--job", problem, "another name, or the end of that process")
         return self._record
 
     def release(self) -> None:

@@ -5,7 +5,7 @@ import fcntl
 import os
 import secrets
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gradebook.rubrics.model.errors import UnfinishedError
+from gradebook.rubrics.model.errors import InputError, UnfinishedError
 
 
 def temporary_path(path: Path) -> Path:
@@ -72,6 +72,25 @@ def append_whole(file: int | None, lines: bytes, *, is_synced: bool = False) -> 
         return None if is_whole else "the disk is full"
     except OSError as error:
         return error.strerror or str(error)
+
+
+def refuse_file(option: str, path: Path, suffixes: Sequence[str], expected: str) -> None:
+    """Raise `InputError` for a path where an option writes no new file: of another suffix, or one that exists."""
+    if path.suffix not in suffixes:
+        raise InputError(option, str(path), expected)
+    if path.exists():
+        raise InputError(option, f"{path}, which exists", "a new file")
+
+
+def try_lock(path: Path) -> int | None:
+    """Lock a file, made where it is missing, until its descriptor is closed; None if another process locks it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
 def append_lines(path: Path, lines: bytes) -> None:

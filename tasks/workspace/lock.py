@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from gradebook.rubrics.model.errors import InputError, LakeError
-from gradebook.tasks.system.files import write_text
+from gradebook.tasks.system.files import try_lock, write_text
 from gradebook.tasks.workspace.folder import RunFolder
 
 LOCKS = Path("/proc/locks")
@@ -217,14 +217,9 @@ def _try_claim(folder: RunFolder) -> RunClaim | None:
         raise LakeError(f"{folder.path}", "a link", "a folder of the lake's own")
     try:
         folder.path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = try_lock(folder.lock_file)
     except OSError as error:
         if error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}:
             raise
         raise LakeError(f"{folder.path}: can't be written: {error.strerror}; expected a lake that can") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    return RunClaim(folder, descriptor)
+    return None if descriptor is None else RunClaim(folder, descriptor)

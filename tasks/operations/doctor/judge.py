@@ -38,7 +38,7 @@ from gradebook.tasks.judging.transport.probe import list_models, probe
 from gradebook.tasks.judging.transport.retry_policy import wait_s
 from gradebook.tasks.operations.doctor.findings import NOTE, OK, PROBLEM, DoctorFinding
 from gradebook.tasks.planning.estimates import USUAL_COMPLETION_TOKENS, USUAL_REASONING_TOKENS
-from gradebook.tasks.system.files import write_text
+from gradebook.tasks.system.files import refuse_file, write_text
 from gradebook.tasks.system.operator_settings import is_loopback
 
 AT_ONCE, SHORT_TOKENS = 16, 48
@@ -423,12 +423,9 @@ FORMATS = {"openai": ("json_schema", "json_object", "tool", "text"), "anthropic"
 _FIRST = ("model", "base_url", "form", "key")
 
 
-def refuse_file(path: Path) -> None:
+def refuse_judge_file(path: Path) -> None:
     """Raise `InputError` for a path where no judge file can be written."""
-    if path.suffix not in SUFFIXES:
-        raise InputError("--write", str(path), "a file that ends in .yaml, which --judge takes")
-    if path.exists():
-        raise InputError("--write", f"{path}, which exists", "a new file")
+    refuse_file("--write", path, SUFFIXES, "a file that ends in .yaml, which --judge takes")
 
 
 def write_judge_file(judge: str, path: Path) -> DoctorFinding:
@@ -437,7 +434,7 @@ def write_judge_file(judge: str, path: Path) -> DoctorFinding:
     Settings of the judge's own file stay. No file is written where no reply could be read. Raises `InputError` for a
     path that can't be a new judge file, and for a judge that isn't one model behind an endpoint.
     """
-    refuse_file(path)
+    refuse_judge_file(path)
     settings = read_judge(judge, os.environ).as_model
     if settings is None or settings.batch_command is not None:
         raise InputError("--write", f"--judge {judge}", "one model with an endpoint")

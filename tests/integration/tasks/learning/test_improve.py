@@ -17,7 +17,7 @@ from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.lake.rows import read_rows
 from gradebook.tasks.learning.compare import FrontierRequest, compare_candidates
-from gradebook.tasks.learning.improve import Improvement, ImproveRequest, opened_improvement, write_improved
+from gradebook.tasks.learning.improve import Improvement, ImproveRequest, open_improvement, write_improved
 from gradebook.tasks.rubric_store.versions import list_versions
 from tests.support.blind_judge import CRITERION, GOOD, HEAD, IDLE, BlindJudge, is_useful, outputs, write_lines
 from tests.support.published_runs import publish
@@ -82,13 +82,12 @@ def request(folder: Path, **changes: Any) -> ImproveRequest:
 
 
 def improve(folder: Path, **changes: Any) -> Improvement:
-    with opened_improvement(lake_of(folder), request(folder, **changes)) as opened:
-        return opened.search()
+    return open_improvement(lake_of(folder), request(folder, **changes)).search()
 
 
 def refusal(folder: Path, **changes: Any) -> str:
-    with pytest.raises(InputError) as refused, opened_improvement(lake_of(folder), request(folder, **changes)):
-        pass
+    with pytest.raises(InputError) as refused:
+        open_improvement(lake_of(folder), request(folder, **changes))
     return str(refused.value)
 
 
@@ -117,9 +116,9 @@ def test_what_cannot_teach_is_refused_by_name_before_anything_is_asked(
 
 def test_power_and_price_are_known_before_anything_is_asked(folder: Path, judge: BlindJudge):
     asked_count = judge.request_count
-    with opened_improvement(lake_of(folder), request(folder, criterion=None)) as opened:
-        (preview,) = opened.previews
-        assert set(opened.skipped) == {"few", "queued", "disputed"}
+    opened = open_improvement(lake_of(folder), request(folder, criterion=None))
+    (preview,) = opened.previews
+    assert set(opened.skipped) == {"few", "queued", "disputed"}
     assert (preview.power.n, preview.most_questions) == (2 * CASES, 6 * CASES)
     assert preview.power.detectable == pytest.approx(0.22, abs=0.05)
     assert preview.usd == pytest.approx(0.16, abs=0.05)
