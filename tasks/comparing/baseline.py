@@ -45,7 +45,7 @@ class Baseline:
     """Outcome of a comparison with a baseline. run_id: None without one; not_compared: parts without a counterpart.
 
     fault: why there was no comparison although the rubric has earlier runs. series: number of the look with its level,
-    and the factor by which its p are multiplied; None without a series. chosen_from, choice: see `Choice`.
+    and the factor by which its p are multiplied; None without a series. chosen_from, choice, failed: see `Choice`.
     """
 
     run_id: str | None = None
@@ -54,6 +54,7 @@ class Baseline:
     series: Row | None = None
     chosen_from: int = 1
     choice: str | None = None
+    failed: tuple[str, ...] = ()
 
 
 def refuse_baseline(lake: Lake, rubric: Rubric, judge: Judge | None, request: EvaluationRequest) -> None:
@@ -124,7 +125,8 @@ def stored_baseline(folder: RunFolder) -> Baseline:
     if not folder.baseline_file.exists():
         return Baseline()
     stored = json.loads(folder.baseline_file.read_text(encoding="utf-8"))
-    return Baseline(**stored | {"not_compared": tuple(stored["not_compared"])})
+    lists = {name: tuple(stored.get(name, ())) for name in ("not_compared", "failed")}
+    return Baseline(**stored | lists)
 
 
 def baseline_notes(rubric_id: str, folder: RunFolder, baseline: str | None, gate: GateRule | None) -> list[str]:
@@ -172,8 +174,8 @@ def _refuse_unknown_ids(
     gate.refuse_unknown_ids(ids)
 
 
-MeetsGates = Callable[[duckdb.DuckDBPyConnection, Lake, str], bool]
-"""Whether nothing that counts for a published run is known to fail."""
+FailedModels = Callable[[duckdb.DuckDBPyConnection, Lake, str], frozenset[str]]
+"""Models of a published run that are known to fail a requirement that counts, without their checkpoints."""
 
 _PINNED = """
 select run_id from reference_runs where rubric_id = ? and (suite is null or suite = ?) order by suite nulls last limit 1
@@ -215,12 +217,13 @@ class Choice:
     """Run that a word means; None if there is none.
 
     chosen_from: number of runs that the best was chosen from. note: how it was chosen, or why there is none although
-    runs with a model in common exist.
+    runs with a model in common exist. failed: models of the run that failed their gates in the chosen one.
     """
 
     run_id: str | None
     chosen_from: int = 1
     note: str | None = None
+    failed: tuple[str, ...] = ()
 
 
 def baseline_search(run: Run) -> BaselineSearch:
@@ -247,7 +250,7 @@ def choose_baseline(
     files: Sequence[str],
     search: BaselineSearch,
     word: str,
-    meets_gates: MeetsGates,
+    failed_models: FailedModels,
 ) -> Choice:
     """Choose the run to compare with. word: of `BASELINE_WORDS`, or a run's id.
 
@@ -264,7 +267,7 @@ def choose_baseline(
         if candidates or search.model is None:
             return Choice(candidates[0]["run_id"] if candidates else None)
         return Choice(pinned_run(connection, search.rubric_id, None))
-    return _choose_by_gates(connection, lake, search, candidates, word == BEST, meets_gates)
+    return _choose_by_gates(connection, lake, search, candidates, word == BEST, failed_models)
 
 
 def _choose_by_gates(
@@ -273,9 +276,13 @@ def _choose_by_gates(
     search: BaselineSearch,
     candidates: Sequence[Row],
     is_best: bool,
-    meets_gates: MeetsGates,
+    failed_models: FailedModels,
 ) -> Choice:
-    """Choose the last of the candidates that met its gates, or the one with the highest mean."""
+    """Choose the last of the candidates that met its gates, or the one with the highest mean of those that did.
+
+    A model that has met its gates in no candidate does not count: it would leave the other models without a baseline.
+    Where each candidate fails a model that counts, those with the fewest such models.
+    """
     if is_best:
         comparable = [
             row
@@ -284,21 +291,58 @@ def _choose_by_gates(
             and row["rubric_digest"] == search.rubric_digest
             and (search.is_any_judge or row["judge"] == search.judge)
         ]
-        met = [row for row in comparable if meets_gates(connection, lake, row["run_id"])]
-        if met:
-            best = max(met, key=lambda row: row["mean"])  # the newest of equals
-            note = (
-                f"{best['run_id']} is the best of {len(met):,} runs that met their gates: p and intervals allow for it"
-            )
-            return Choice(best["run_id"], len(met), note if len(met) > 1 else None)
-    else:
-        for later_count, row in enumerate(candidates):
-            if meets_gates(connection, lake, row["run_id"]):
-                later = (
-                    f"{counted(later_count, 'later run')} did not meet {'its' if later_count == 1 else 'their'} gates"
-                )
-                return Choice(row["run_id"], note=f"compared with {row['run_id']}, as {later}" if later_count else None)
-    return Choice(None, note="no earlier run that could be compared met its gates" if candidates else None)
+        if candidates and not comparable:
+            return Choice(None, note="no earlier run is of the same rubric version and judge")
+        candidates = comparable
+    if not candidates:
+        return Choice(None)
+    failing = _FailingModels(connection, lake, failed_models)
+    is_last_met = not is_best and not failing.of(candidates[0])  # then no other one need be read
+    never_met = frozenset[str]() if is_last_met else failing.in_all(candidates)
+    fewest = 0 if is_last_met else min(len(failing.of(row) - never_met) for row in candidates)
+    met = (row for row in candidates if len(failing.of(row) - never_met) == fewest)
+    chosen, met_count = next(met), 1
+    if is_best:
+        others = [chosen, *met]
+        chosen, met_count = max(others, key=lambda row: row["mean"]), len(others)  # the newest of equals
+    run_id, failed = chosen["run_id"], failing.of(chosen)
+    notes = [_failed_words(run_id, failed, never_met)] if failed else []
+    if met_count > 1:
+        which = "" if failed else " that met their gates"
+        notes.append(f"{run_id} is the best of {met_count:,} runs{which}: p and intervals allow for it")
+    elif not is_best and (later_count := candidates.index(chosen)):
+        later = f"{counted(later_count, 'later run')} did not meet {'its' if later_count == 1 else 'their'} gates"
+        notes.append(f"compared with {run_id}, as {later}")
+    return Choice(run_id, met_count, "; ".join(notes) or None, tuple(sorted(failed)))
+
+
+def _failed_words(run_id: str, failed: frozenset[str], never_met: frozenset[str]) -> str:
+    """Note on a baseline in which models failed their gates: why it was chosen."""
+    if failed <= never_met:
+        names = first_of(sorted(failed), MOST_NAMED)
+        return f"no earlier run met the gates of {names}, so a failure of {names} in {run_id} does not count"
+    return f"compared with {run_id}, in which the fewest models failed their gates: no earlier run met those of all"
+
+
+class _FailingModels:
+    """Models of candidates that failed their gates there, of those that the run has too."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, lake: Lake, failed_models: FailedModels) -> None:
+        self._connection, self._lake, self._failed_models = connection, lake, failed_models
+        self._of: dict[str, frozenset[str]] = {}
+
+    def of(self, candidate: Row) -> frozenset[str]:
+        """Models that failed in one candidate."""
+        run_id = candidate["run_id"]
+        if run_id not in self._of:
+            failed = self._failed_models(self._connection, self._lake, run_id)
+            self._of[run_id] = failed.intersection(candidate["models"])
+        return self._of[run_id]
+
+    def in_all(self, candidates: Sequence[Row]) -> frozenset[str]:
+        """Models that failed in each candidate that has them."""
+        failed = frozenset[str]().union(*(self.of(row) for row in candidates))
+        return failed.difference(*({*row["models"]} - self.of(row) for row in candidates))
 
 
 def has_earlier_runs(connection: duckdb.DuckDBPyConnection, search: BaselineSearch) -> bool:

@@ -15,7 +15,7 @@ from gradebook.rubrics.statistics.arrays import Floats
 from gradebook.rubrics.statistics.power import ALPHA, POWER, cases_to_show, shown_margin
 from gradebook.rubrics.statistics.rules import AUTO, CHANCE_RULE, NOT_WORSE, RELEASE_MARGIN
 from gradebook.rubrics.text.wording import counted
-from gradebook.tasks.comparing.baseline import MeetsGates
+from gradebook.tasks.comparing.baseline import FailedModels
 from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.run_comparison import planned_factor, series_factor
 from gradebook.tasks.datasets.sample import read_units
@@ -91,27 +91,27 @@ def expect_margin(
     return ShownMargin(name, count, margin_shown, margin, needed_n, power, past.source + of_level)
 
 
-def forecast_margin(run: Run, shards: Sequence[str], meets_gates: MeetsGates) -> str | None:
+def forecast_margin(run: Run, shards: Sequence[str], failed_models: FailedModels) -> str | None:
     """Sentence on what a planned run's gate can show with its cases; None without a margin, or without earlier runs."""
     gate = gate_rule(run.request.fail_if, run.require)
     if run.request.require == AUTO:
         return str(json.loads(run.folder.rule_file.read_text(encoding="utf-8"))["sentence"])
     if gate is None or gate.margin is None:
         return None
-    expected = _expect_for_run(run, shards, gate.margin, meets_gates)
+    expected = _expect_for_run(run, shards, gate.margin, failed_models)
     return None if expected is None else expected.sentence
 
 
-def choose_rule(run: Run, shards: Sequence[str], meets_gates: MeetsGates) -> None:
+def choose_rule(run: Run, shards: Sequence[str], failed_models: FailedModels) -> None:
     """Choose the rule of `--require auto` by the number of cases and the past spread, and store it in the run's folder.
 
-    meets_gates: of earlier runs, one of which may be the baseline. A resumed run keeps its rule, whatever was published
-    since.
+    failed_models: of earlier runs, one of which may be the baseline. A resumed run keeps its rule, whatever was
+    published since.
     """
     if run.request.require != AUTO or run.folder.rule_file.exists():
         return
     count = _count_cases(shards)
-    expected = _expect_for_run(run, shards, RELEASE_MARGIN, meets_gates)
+    expected = _expect_for_run(run, shards, RELEASE_MARGIN, failed_models)
     rule = fitting_rule(count, expected)
     why = (
         f"no earlier run of {run.rubric.id} tells which margin they can show."
@@ -136,11 +136,11 @@ def _count_cases(shards: Sequence[str]) -> int:
     return len({*read_units(shards).values()})
 
 
-def _expect_for_run(run: Run, shards: Sequence[str], margin: float, meets_gates: MeetsGates) -> ShownMargin | None:
+def _expect_for_run(run: Run, shards: Sequence[str], margin: float, failed_models: FailedModels) -> ShownMargin | None:
     """Margin that the cases of a run can show, by its suite, or else its rubric; None without earlier runs."""
     for name in filter(None, (run.request.suite, run.rubric.id)):
         with suppress(InputError, NoLakeThere):
-            factor = planned_factor(run, shards, meets_gates)
+            factor = planned_factor(run, shards, failed_models)
             return expect_margin(run.lake, name, _count_cases(shards), margin, factor=factor)
     return None
 

@@ -19,7 +19,7 @@ from gradebook.rubrics.model.rubric import Rubric, effective_weights
 from gradebook.rubrics.statistics.arrays import cluster_sums
 from gradebook.rubrics.statistics.intervals import Interval
 from gradebook.rubrics.statistics.stopping import analyse_interim, expected_share, read_stop_rule
-from gradebook.tasks.comparing.baseline import MeetsGates, baseline_search, choose_baseline, pair_own_groups
+from gradebook.tasks.comparing.baseline import FailedModels, baseline_search, choose_baseline, pair_own_groups
 from gradebook.tasks.comparing.case_pairs import make_overall_pairs
 from gradebook.tasks.comparing.gate import gate_rule
 from gradebook.tasks.comparing.run_comparison import analysis_in_series
@@ -75,17 +75,17 @@ class Unstoppable(Exception):
     """Why nothing can stop a run."""
 
 
-def plan_interim_analyses(run: Run, ingested: Ingested, meets_gates: MeetsGates) -> Ingested:
+def plan_interim_analyses(run: Run, ingested: Ingested, failed_models: FailedModels) -> Ingested:
     """Cut a run's shards into the blocks of `--stop`; they stay as they are where nothing can stop the run.
 
-    meets_gates: of earlier runs, one of which may be the baseline.
+    failed_models: of earlier runs, one of which may be the baseline.
     Raises `InputError` if the named baseline has no scored case in common, another rubric or another judge.
     """
     plan = stored_plan(run.folder)
     if plan is None:
         shutil.rmtree(run.folder.block_folder, ignore_errors=True)  # left by a killed command
         run.folder.block_folder.mkdir()
-        plan = _make_plan(run, ingested, meets_gates)
+        plan = _make_plan(run, ingested, failed_models)
         store_plan(run.folder, plan)
     if plan.reason is not None:
         run.folder.add_notes([f"--stop {plan.rule} judges all cases: {plan.reason}"])
@@ -148,7 +148,7 @@ def forecast_stop(run: Run) -> StopForecast | None:
     return replace(forecast, sd=sd, sd_source=source, expected=expected)
 
 
-def _make_plan(run: Run, ingested: Ingested, meets_gates: MeetsGates) -> StopPlan:
+def _make_plan(run: Run, ingested: Ingested, failed_models: FailedModels) -> StopPlan:
     """Plan of the interim analyses. The seed is part of the outputs' digest: the same outputs have the same order."""
     units = read_units(ingested.shards)
     rule, seed = run.request.stop or "", int(run.dataset_digest[:16], 16)
@@ -156,7 +156,7 @@ def _make_plan(run: Run, ingested: Ingested, meets_gates: MeetsGates) -> StopPla
     try:
         _refuse_nothing_to_save(run, ingested)
         with connect_up_to_date(run.lake) as connection:
-            baseline = _choose_baseline_id(connection, run, ingested, meets_gates)
+            baseline = _choose_baseline_id(connection, run, ingested, failed_models)
             series = analysis_in_series(connection, run)
             pairs, paired = _planned_pairs(connection, run, baseline, ingested.shards)
     except NoLakeThere:
@@ -197,11 +197,11 @@ def _refuse_nothing_to_save(run: Run, ingested: Ingested) -> None:
 
 
 def _choose_baseline_id(
-    connection: duckdb.DuckDBPyConnection, run: Run, ingested: Ingested, meets_gates: MeetsGates
+    connection: duckdb.DuckDBPyConnection, run: Run, ingested: Ingested, failed_models: FailedModels
 ) -> str:
     """Id of the run to compare with."""
     word = run.request.baseline or LATEST
-    choice = choose_baseline(connection, run.lake, ingested.shards, baseline_search(run), word, meets_gates)
+    choice = choose_baseline(connection, run.lake, ingested.shards, baseline_search(run), word, failed_models)
     baseline = choice.run_id
     if baseline is None:
         raise Unstoppable(choice.note or f"no earlier run of {run.rubric.id} has a model in common")

@@ -19,7 +19,7 @@ from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
 from gradebook.tasks.comparing.attribution import UNSCORED
 from gradebook.tasks.comparing.baseline import (
     Baseline,
-    MeetsGates,
+    FailedModels,
     baseline_search,
     choose_baseline,
     has_earlier_runs,
@@ -152,11 +152,11 @@ class RunComparison:
         }
 
 
-def compare_with_baseline(run: Run, shards: Sequence[str], meets_gates: MeetsGates) -> pa.Table:
+def compare_with_baseline(run: Run, shards: Sequence[str], failed_models: FailedModels) -> pa.Table:
     """Compare an unpublished run with its baseline; returns rows as `RUN_COMPARISON_SCHEMA`, none without one.
 
-    shards: files of the run's outputs. meets_gates: of earlier runs. Needs the marts `output_scores` and `run_scores`.
-    The outcome is stored in the run's folder.
+    shards: files of the run's outputs. failed_models: of earlier runs. Needs the marts `output_scores` and
+    `run_scores`. The outcome is stored in the run's folder.
     """
     folder, word = run.folder, run.request.baseline
     if word is None:
@@ -167,7 +167,7 @@ def compare_with_baseline(run: Run, shards: Sequence[str], meets_gates: MeetsGat
         plan = stored_plan(folder)  # a word may mean another run by now
         word = (plan.baseline_run_id if plan else None) or word
         groups = [str(folder.mart_file("run_scores"))]
-        choice = choose_baseline(connection, run.lake, groups, search, word, meets_gates)
+        choice = choose_baseline(connection, run.lake, groups, search, word, failed_models)
         baseline = choice.run_id
         if baseline is None:
             is_fault = choice.note is None and has_earlier_runs(connection, search)
@@ -185,10 +185,8 @@ def compare_with_baseline(run: Run, shards: Sequence[str], meets_gates: MeetsGat
         except GradebookError as error:  # judging is paid for, so the run is published and its rule is undecided
             store_baseline(folder, Baseline(fault=f"run {baseline} can't be compared: {error}"))
             return RUN_COMPARISON_SCHEMA.empty_table()
-    store_baseline(
-        folder,
-        Baseline(baseline, comparison.not_compared, series=series, chosen_from=choice.chosen_from, choice=choice.note),
-    )
+    stored = Baseline(baseline, comparison.not_compared, series=series)
+    store_baseline(folder, replace(stored, chosen_from=choice.chosen_from, choice=choice.note, failed=choice.failed))
     return comparison_table(comparison.models, baseline, run.run_id)
 
 
@@ -231,14 +229,14 @@ def _earlier_analyses(
     return read_rows(connection, query("comparing/series_looks"), **parameters)
 
 
-def planned_factor(run: Run, shards: Sequence[str], meets_gates: MeetsGates) -> float:
+def planned_factor(run: Run, shards: Sequence[str], failed_models: FailedModels) -> float:
     """Factor for p of a run that is not judged yet, by its place in a series and the choice of its baseline.
 
     shards: files of its outputs. Raises `NoLakeThere`.
     """
     with connect_up_to_date(run.lake) as connection:
         word = run.request.baseline or LATEST
-        choice = choose_baseline(connection, run.lake, shards, baseline_search(run), word, meets_gates)
+        choice = choose_baseline(connection, run.lake, shards, baseline_search(run), word, failed_models)
         series = analysis_in_series(connection, run)
     return (float(series["factor"]) if series else 1.0) * choice.chosen_from
 

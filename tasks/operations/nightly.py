@@ -31,7 +31,7 @@ from gradebook.tasks.operations.suites import Suite, SuitesFile, suite_request, 
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.published.verdict import weakest_words
 from gradebook.tasks.reporting.rendering import escaped, table_text
-from gradebook.tasks.runs.request import LATEST_MET, EvaluationRequest
+from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.runs.resume_command import in_suites_file
 from gradebook.tasks.stages.pipeline import publish_evaluation
 from gradebook.tasks.stages.submit import Event, Stages
@@ -324,8 +324,7 @@ def _unchecked(summary: RunSummary) -> str | None:
     gate = gate_rule(settings.get("fail_if"), settings.get("require"))
     if gate is None or settings.get("baseline_run_id") is not None or settings.get("baseline_fault") is not None:
         return None
-    which = "no earlier night that met its gates" if settings.get("baseline") == LATEST_MET else "no earlier run"
-    return f"{which} to compare with, so {gate.option} was not checked"
+    return f"no earlier run to compare with, so {gate.option} was not checked"
 
 
 def failed_end(suite: str, request: EvaluationRequest, began_at: datetime, error: Exception) -> SuiteEnd:

@@ -137,6 +137,7 @@ class RunSummary:
             "has_requirement": self.has_requirement,
             "is_met": self.is_met,
             "is_failed": self.is_failed,
+            "failed_models": sorted(_failed_models(self.unmet, self.scores)),
             "verdict": self.verdict.as_json(),
             "unmet": list(map(str, self.unmet)),
             "waived": list(map(str, self.waived)),
@@ -291,16 +292,28 @@ def _outcome_word(has_requirement: bool, unmet: Sequence[Ship]) -> str:
     return (whole_outcome([*unmet, Ship.MAY]) if has_requirement else Ship.NO_GATE).value
 
 
-def meets_gates(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> bool:
-    """Whether nothing that counts for a published run is known to fail; a rule that can't be checked is not.
+def failed_models(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> frozenset[str]:
+    """Models of a published run that are known to fail a requirement that counts.
 
-    Read from its folder as `stated_outcome` is, else worked out again: an earlier gradebook did not store it.
+    Read from its folder as `stated_outcome` is, else worked out again: an earlier gradebook did not store them.
     """
     with suppress(OSError, ValueError, KeyError, TypeError):
         stated = _read_stated(lake, run_id)
-        return bool(not stated["unmet"] or not stated["is_failed"])
+        is_clear = not stated["unmet"] or not stated["is_failed"]
+        return frozenset() if is_clear else frozenset(map(str, stated["failed_models"]))
     outcome = _outcome(connection, lake, read_published_run(connection, lake, run_id))
-    return all(requirement.is_undecided for requirement in outcome.unmet)
+    return _failed_models(outcome.unmet, read_rows(connection, _MODELS, run_id))
+
+
+def _failed_models(unmet: Iterable[Unmet], models: Iterable[Row]) -> frozenset[str]:
+    """Models with an unmet requirement that is not undecided, without their checkpoints."""
+    failed: set[str] = set()
+    for requirement in unmet:
+        if not requirement.is_undecided:
+            refused = {refusal.model for refusal in requirement.refused}
+            of_run = refused or {model_name(row) for row in models}
+            failed |= of_run if requirement.model is None else {requirement.model}
+    return frozenset(row["model"] for row in models if model_name(row) in failed)
 
 
 def stated_word(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row) -> str | None:
@@ -453,6 +466,7 @@ where run_id = ? and judge is null and rater is null and kind in ('judge_raters'
 order by criterion_id, kind, statistic
 """
 _AUDITED = "select * exclude (run_id) from audited_scores where run_id = ? order by model, checkpoint, criterion_id"
+_MODELS = "select model, checkpoint from run_scores where run_id = ?"
 _NOISE = "select * exclude (run_id) from judge_noise where run_id = ? order by criterion_id, model, checkpoint"
 _HAS_RATINGS = "select 1 as has_ratings from ratings limit 1"
 # Ratings of any run count: this cheap query of one table avoids the others in a lake without ratings.

@@ -65,6 +65,12 @@ class Grounds:
     requirements: Requirements = NO_REQUIREMENTS
 
     @property
+    def settings(self) -> Row:
+        """Settings that the run was published with."""
+        settings: Row = json.loads(self.run.get("settings") or "{}")
+        return settings
+
+    @property
     def has_missed_judge(self) -> bool:
         """Whether criteria are unscored for want of a judge."""
         return any(row["reason"] == "no_judge" for row in self.unscored)
@@ -336,8 +342,7 @@ def _undecided_words(grounds: Grounds) -> str:
         case "none":
             return "no requirement counts under --gate none"
         case "baseline":
-            settings = json.loads(grounds.run.get("settings") or "{}")
-            has_rule = gate_rule(settings.get("fail_if"), settings.get("require")) is not None
+            has_rule = gate_rule(grounds.settings.get("fail_if"), grounds.settings.get("require")) is not None
             missing = "there is no run to compare with" if has_rule else "neither --fail-if nor --require was given"
             return f"--gate baseline counts only the rule against a baseline, and {missing}"
     alone = ", and --gate rubric counts nothing else" if grounds.gate == "rubric" else ""
@@ -393,12 +398,20 @@ def _change_clauses(grounds: Grounds, models: Sequence[ModelVerdict]) -> Iterato
     for outcome, text in sentences.items():
         if outcome in by_outcome:
             yield text if len(by_outcome) == 1 else f"{_join_first(by_outcome[outcome])}: {text}"
+    yield from _baseline_clauses(grounds, grounds.comparison)
+
+
+def _baseline_clauses(grounds: Grounds, comparison: RunComparison) -> Iterator[str]:
+    """Models that are not compared, and what else a reader of the comparison has to know of the baseline."""
+    baseline = comparison.baseline_run_id
     for side, run in (("A", baseline), ("B", "this run")):
-        if names := _lone_models(grounds.comparison, side):
+        if names := _lone_models(comparison, side):
             be, them = ("is", "it") if len(names) == 1 else ("are", "them")
             yield f"{_join_first(names)} {be} not compared: only {run} has {them}"
-    if grounds.comparison.cases is not None:
-        yield f"asked in another way: {grounds.comparison.cases}"
+    if failed := [*grounds.settings.get("baseline_failed_models", ())]:
+        yield f"{baseline} did not meet the gates of {_join_first(failed)}"
+    if comparison.cases is not None:
+        yield f"asked in another way: {comparison.cases}"
     if (stopped := stopped_words(grounds.run)) is not None:
         yield stopped
 
@@ -552,7 +565,7 @@ def _judge_facts(grounds: Grounds) -> Iterator[Fact]:
     """Whether the judge read whole prompts, and is to be trusted where people rated."""
     if grounds.run.get("judge") is None:
         return
-    if warnings := json.loads(grounds.run.get("settings") or "{}").get("warnings"):
+    if warnings := grounds.settings.get("warnings"):
         sentence = (
             "The judge may not have seen whole prompts, by token counts that can't be true: the first note has them."
         )

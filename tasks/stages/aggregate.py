@@ -17,7 +17,7 @@ from gradebook.tasks.lake.sql import quoted
 from gradebook.tasks.marts.checks import check_marts
 from gradebook.tasks.marts.models import build_marts, connect_marts
 from gradebook.tasks.marts.sources import add_cost_sources, add_opinions, add_score_sources
-from gradebook.tasks.published.summary import meets_gates
+from gradebook.tasks.published.summary import failed_models
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.stages.quality import sql_findings, store_findings
 from gradebook.tasks.system.files import replaced_file
@@ -84,7 +84,7 @@ def _add_comparison(connection: duckdb.DuckDBPyConnection, run: Run, shards: tup
         return
     for mart in ("output_scores", "run_scores"):
         _write_mart(connection, run.folder, mart)
-    connection.register("source_run_comparisons", compare_with_baseline(run, shards, meets_gates))
+    connection.register("source_run_comparisons", compare_with_baseline(run, shards, failed_models))
     build_marts(connection, only="run_comparisons")
 
 

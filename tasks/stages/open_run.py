@@ -235,6 +235,7 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
         "baseline_run_id": baseline.run_id,
         "baseline_fault": baseline.fault,
         "baseline_chosen_from": baseline.chosen_from,
+        "baseline_failed_models": list(baseline.failed),
         "series": baseline.series,
         "stopping": stopping.as_json() if stopping else None,
         **({"warnings": run.folder.warnings} if run.folder.warnings else {}),

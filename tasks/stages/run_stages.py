@@ -24,7 +24,7 @@ from gradebook.tasks.methods.plan import plan_run, prepare_plan
 from gradebook.tasks.methods.table import prepare_methods
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.planning.preferences import preference_criteria, preference_opinions, read_pairs
-from gradebook.tasks.published.summary import meets_gates
+from gradebook.tasks.published.summary import failed_models
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.scoring.feedback import write_feedback
 from gradebook.tasks.scoring.shards import collect_shard, record_work
@@ -61,9 +61,9 @@ def ingest_run(run: Run) -> Ingested:
             stratify=request.stratify,
             advance=lambda count: reporter().advance("ingest", count),
         )
-        choose_rule(run, ingested.shards, meets_gates)
+        choose_rule(run, ingested.shards, failed_models)
         if request.stop is not None:
-            ingested = plan_interim_analyses(run, ingested, meets_gates)
+            ingested = plan_interim_analyses(run, ingested, failed_models)
         timing.row_count = ingested.row_count
     reporter().end("ingest")
     return ingested
@@ -86,7 +86,7 @@ def plan_judgments(run: Run, ingested: Ingested, *, is_preview: bool = False) ->
         prepare_methods(run.lake, run.folder, run.rubric, ingested.shards, run.request.baseline)
         prepare_plan(run.lake, run.folder, run.rubric, ingested.shards, ratings)
         planned = plan_again(run, ingested, is_preview=is_preview)
-        margin_sentence = forecast_margin(run, ingested.shards, meets_gates)
+        margin_sentence = forecast_margin(run, ingested.shards, failed_models)
         if is_preview:
             planned = replace(planned, stop=forecast_stop(run), shown=margin_sentence)
         elif margin_sentence is not None:

@@ -1,7 +1,7 @@
 -- baseline_candidates: one row per run_id of earlier_runs that can be compared with a run: with a model and checkpoint
 -- in common, or with a model of which each has one checkpoint. The newest first; before them, those over outputs of the
--- name $dataset with all of the run's models. mean: of the models in common, 0..1. $groups: files of the run's outputs
--- or of its mart run_scores.
+-- name $dataset with all of the run's models. models: those in common; mean: of these, 0..1. $groups: files of the
+-- run's outputs or of its mart run_scores.
 with own as (
     select model, checkpoint, count(*) over (partition by model) as checkpoint_count
     from (select distinct model, checkpoint from read_parquet($groups))
@@ -13,6 +13,7 @@ final as (
         any_value(earlier.rubric_digest) as rubric_digest,
         any_value(earlier.judge) as judge,
         avg(earlier.mean) as mean,
+        list(distinct earlier.model) as models,
     from {comparing/earlier_runs} as earlier
     inner join own on earlier.model = own.model
     where

@@ -23,7 +23,7 @@ from gradebook.tasks.comparing.expected_power import expect_margin
 from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import connect
-from gradebook.tasks.published.summary import RunSummary, meets_gates, summarise
+from gradebook.tasks.published.summary import RunSummary, failed_models, summarise
 from gradebook.tasks.rubric_store.versions import find_rubric
 from gradebook.tasks.runs.request import BEST, LATEST_MET, REFERENCE, EvaluationRequest
 from gradebook.tasks.workspace.folder import LATEST
@@ -61,7 +61,7 @@ def choose(folder: Path, search: BaselineSearch, asked: str) -> Choice:
     with connect(lake_in(folder), read_only=True) as connection:
         groups = folder / "groups.parquet"
         connection.execute(f"copy (select 'm' as model, null::varchar as checkpoint) to '{groups}' (format parquet)")
-        return choose_baseline(connection, lake_in(folder), [str(groups)], search, asked, meets_gates)
+        return choose_baseline(connection, lake_in(folder), [str(groups)], search, asked, failed_models)
 
 
 def test_a_failed_night_is_no_baseline_until_the_fall_is_mended(folder):
@@ -88,7 +88,7 @@ def test_each_word_chooses_its_run(folder):
     assert (best.run_id, best.chosen_from) == ("n5", 4)  # the newer of two with 12 of 12; four of six met their gates
     assert choose(folder, search_on(folder, 5), LATEST_MET).run_id == "n2"
     assert choose(folder, replace(search, rubric_digest="another"), BEST) == Choice(
-        None, note="no earlier run that could be compared met its gates"
+        None, note="no earlier run is of the same rubric version and judge"
     )
     assert choose(folder, replace(search, suite="other"), LATEST) == Choice(None)
 
@@ -132,3 +132,29 @@ def test_what_a_gate_can_show_is_by_the_last_comparison_of_the_suite(folder):
     assert "at level 0.005, which the series or the choice of the best leaves" in of_look.sentence
     with pytest.raises(InputError, match="--for: found 'other', expected a suite or a rubric"):
         expect_margin(lake_in(folder), "other")
+
+
+NIGHTS = {
+    "one model never met its gates": ([("a",), ("a",), (), ("a",), ("a",)], [None, 1, 2, 2, 4], "b"),
+    "no model ever did": ([(), (), ()], [None, 1, 2], "a and b"),
+    "each did, on different nights": ([("a",), ("b",), ()], [None, 1, 2], "a"),
+    "one did once": ([("a", "b"), ("a",), ("a",)], [None, 1, 1], ""),
+}
+
+
+@pytest.mark.parametrize("name", NIGHTS)
+def test_a_model_that_never_met_its_gates_leaves_the_others_their_baseline(tmp_path, name):
+    nights, expected, failed = NIGHTS[name]
+    rubric, lines, baselines = write_brief_rubric(tmp_path), [], []
+    for day, good in enumerate(nights, 1):
+        files = [
+            write_checkpoint(tmp_path / f"{day}{model}.jsonl", 12 * (model in good), model=model) for model in "ab"
+        ]
+        outputs = tmp_path / f"{day}.jsonl"
+        outputs.write_text("".join(file.read_text(encoding="utf-8") for file in files), encoding="utf-8")
+        night = publish(outputs, rubric, baseline=LATEST_MET, suite="s", night=date(2026, 11, day), run_id=f"n{day}")
+        baselines.append(json.loads(night.run["settings"])["baseline_run_id"])
+        lines.append(night.verdict.lines[2])
+    assert baselines == [None if night is None else f"n{night}" for night in expected]
+    ends = [line.partition(" did not meet the gates of ")[2].split(";")[0].rstrip(".") for line in lines]
+    assert ends[-1] == failed
