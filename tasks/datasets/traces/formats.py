@@ -2,7 +2,7 @@
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -37,8 +37,9 @@ _MOST_REMARKS = 100  # objects before the first of a session
 _LONGEST_PREVIEW = 2_000  # characters of a part in the quarantine
 # Keys of which a file of traces has one in its first megabyte. Files of rows, which have none, are not read twice.
 _MARKS = (
-    *(b'"resourceSpans"', b'"samples"', b'"messages"', b'"schema_version"', b'"observations"', b'"traceId"'),
-    *(b'"batches"', b'"traceID"', b'"trace_id"', b'"run_type"', b'"info"', b'"sessionId"', b'"leafUuid"'),
+    *(b'"resourceSpans"', b'"resourceLogs"', b'"samples"', b'"messages"', b'"schema_version"', b'"observations"'),
+    *(b'"traceId"', b'"batches"', b'"traceID"', b'"trace_id"', b'"run_type"', b'"info"', b'"sessionId"'),
+    b'"leafUuid"',
     *(b'"file-history-snapshot"', b'"response_item"', b'"session_meta"', b'"trajectory"', b'"trajectory_format"'),
 )
 
@@ -231,10 +232,12 @@ def _parts_reader(
     split: Callable[[Mapping[str, Any], int, int], Iterator[Part | str]],
     read_part: Callable[[Mapping[str, Any]], Any],
     rows_of: Callable[["_File", str, Part, list[tuple[Part, Any]]], Iterator[RawRow]],
+    join: Callable[[Sequence[Part]], Sequence[Part]] = tuple,
 ) -> Callable[["_File", Iterable[Document]], Iterator[RawRow]]:
     """Reader of a format whose spans come in any order.
 
-    rows_of: rows of a trace, from its first part and the readable parts, each with its parsed content.
+    rows_of: rows of a trace, from its first part and the readable parts, each with its parsed content. join: joins
+    the parts of a trace that belong together.
     """
 
     def read(file: _File, documents: Iterable[Document]) -> Iterator[RawRow]:
@@ -244,7 +247,7 @@ def _parts_reader(
                 continue
             trace_id, parts = entry
             good = []
-            for part in parts:
+            for part in join(parts):
                 try:
                     good.append((part, read_part(part.content)))
                 except (MisfitError, orjson.JSONEncodeError) as error:
@@ -338,7 +341,7 @@ _FORMATS: Mapping[str, _Format] = dict(
     zip(
         TRACE_FORMATS,
         (
-            _Format("spans", otlp.matches, _spans_reader(otlp)),
+            _Format("spans", otlp.matches, _parts_reader(otlp.parts, otlp.read_span, _rows_of_spans, otlp.with_logs)),
             _Format("eval and samples", _is_inspect, _runs_reader(inspect_log, _samples)),
             _Format("schema_version", atif.matches, _runs_reader(atif, _as_one)),
             _Format("observations", langfuse.matches, _spans_reader(langfuse)),

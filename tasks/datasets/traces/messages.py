@@ -11,7 +11,7 @@ from gradebook.tasks.datasets.traces.fields import decoded, first_of, object_of,
 Message = dict[str, Any]
 _ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "function": "tool", "developer": "system"}
 _TEXTS = ("text", "input_text", "output_text")
-_THOUGHTS = ("reasoning", "thinking", "redacted_thinking")  # not part of the answer
+_THOUGHTS = ("reasoning", "thinking", "redacted_thinking", "compaction")  # not part of the answer
 _MEDIA_KINDS = {
     **dict.fromkeys(("image", "image_url", "input_image"), "image"),
     **dict.fromkeys(("audio", "input_audio"), "audio"),
@@ -19,9 +19,15 @@ _MEDIA_KINDS = {
 _WRAPPINGS = ("source", "inline_data", "inlineData", "image_url", "input_audio")
 _ADDRESSES = ("url", "uri", "image_url", "image", "audio")
 _CONTENTS = ("data", "base64", "content")
-_CALLS = ("tool_call", "tool_use", "function_call", "functionCall")
+_CALLS = (
+    *("tool_call", "tool_use", "function_call", "functionCall"),
+    *("server_tool_call", "server_tool_use", "mcp_tool_use"),  # that the provider runs itself
+)
 _RESULTS = ("tool_call_response", "tool_result", "function_call_output", "function_response", "functionResponse")
+_RESULT_ENDS = ("_tool_result", "_call_response")  # of tools that the provider runs itself
 _KNOWN_ROLES = ("user", "assistant", "system", "tool", *_ROLES)
+_ARGUMENTS = ("arguments", "args", "input", "server_tool_call")
+_OUTPUTS = ("response", "result", "content", "output", "server_tool_call_response")
 _PARTS = (*_CALLS, *_RESULTS, *_THOUGHTS)
 _KEYED = ("function_call", "functionCall", "function_response", "functionResponse")  # Gemini names a part by its key
 # Keys under which a request or a response has its messages or its text, and keys of objects around it.
@@ -151,17 +157,19 @@ def _instructions(value: Any) -> list[Message]:
     return [{"role": "system", "content": content}] if content else []
 
 
-def _of_message(wrapped: Message, role: str) -> Iterable[Message]:
-    """Chat messages from one message of any dialect: results of tools in it become separate messages."""
+def _of_message(wrapped: Message, role: str) -> list[Message]:
+    """Chat messages from one message of any dialect: results of tools in it become separate messages.
+
+    They stand before the texts of a user, and after the calls of an assistant.
+    """
     message = _unwrapped(wrapped)
     kind = message.get("type")
-    if "role" not in message and isinstance(kind, str) and (kind in _PARTS or kind.endswith("_call")):
-        message = {"role": "tool" if kind in _RESULTS else "assistant", "content": [message]}  # OpenAI's responses
+    if "role" not in message and isinstance(kind, str) and (kind in _PARTS or kind.endswith(("_call", *_RESULT_ENDS))):
+        message = {"role": "tool" if _is_result(kind) else "assistant", "content": [message]}  # OpenAI's responses
     chat_message: Message = {"role": _role_of(wrapped, message, role)}
     content, calls, results = _content_of(message, chat_message["role"]), _calls(message), list[Message]()
     if isinstance(content, list):
         texts, called, results = _split_parts(content)
-        yield from results
         calls += called
         if chat_message["role"] == "tool" and content and not (texts or results):
             chat_message["role"] = "assistant"  # Koog's calls; of definitions of tools nothing is left
@@ -175,8 +183,9 @@ def _of_message(wrapped: Message, role: str) -> Iterable[Message]:
         chat_message |= _failure(message)
     if text_of(message.get("name")):
         chat_message["name"] = message["name"]
-    if len(chat_message) > 1 and set(chat_message) != {"role", "name"}:
-        yield chat_message
+    is_empty = len(chat_message) == 1 or set(chat_message) == {"role", "name"}
+    chat = [] if is_empty else [chat_message]
+    return [*chat, *results] if chat_message["role"] == "assistant" else [*results, *chat]
 
 
 def _unwrapped(wrapped: Message) -> Message:
@@ -240,7 +249,7 @@ def _split_parts(parts: list[Any]) -> tuple[list[Any], list[Message], list[Messa
         kind, content = _kind_of_part(part)
         if kind in _CALLS:
             calls.append(_call(content))
-        elif kind in _RESULTS:
+        elif _is_result(kind):
             results.append(_result(content))
         elif kind == "function":
             calls += [_call(content)] if _has_arguments(content) else []
@@ -249,6 +258,10 @@ def _split_parts(parts: list[Any]) -> tuple[list[Any], list[Message], list[Messa
         elif kind not in _THOUGHTS:
             texts.append(part)
     return texts, calls, results
+
+
+def _is_result(kind: str) -> bool:
+    return kind in _RESULTS or kind.endswith(_RESULT_ENDS)
 
 
 def _kind_of_part(part: Any) -> tuple[str, Any]:
@@ -305,14 +318,14 @@ def _text(part: Any) -> str | None:
 def _call(entry: Message) -> Message:
     function = entry.get("function")
     call = function if isinstance(function, dict) else entry | ({"name": function} if function else {})
-    arguments = next((call[name] for name in ("arguments", "args", "input") if name in call), None)
+    arguments = next((call[name] for name in _ARGUMENTS if name in call), None)
     name = call.get("name")
     return {"id": entry.get("call_id") or entry.get("id"), "function": {"name": name, "arguments": arguments}}
 
 
 def _result(part: Message) -> Message:
     ids = (part.get(name) for name in ("tool_use_id", "tool_call_id", "call_id", "id"))
-    result = next((part[name] for name in ("response", "result", "content", "output") if name in part), "")
+    result = next((part[name] for name in _OUTPUTS if name in part), "")
     if isinstance(result, list):
         result = _content(result)
     message = {"role": "tool", "content": result, "tool_call_id": next((call_id for call_id in ids if call_id), None)}

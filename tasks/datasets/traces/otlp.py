@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from gradebook.tasks.datasets.traces.documents import Part
 from gradebook.tasks.datasets.traces.fields import (
+    MisfitError,
     amount_of,
     count_of,
     decoded,
@@ -97,6 +98,8 @@ _EVENT_ROLES = {
     "gen_ai.tool.message": "tool",
     "gen_ai.choice": "assistant",
 }
+_EVENT_NAMES = ("event.name", "otel.event.name")  # of log records
+_MERGED_TOOLS = "(merged tools)"  # Google's ADK repeats the results of parallel calls in a span of this name
 _SPREAD_PREFIXES = ("gen_ai.prompt.", "llm.input_messages.", "gen_ai.completion.", "llm.output_messages.")
 _MESSAGES = ("gen_ai.system_instructions", "gen_ai.input.messages", "gen_ai.output.messages")
 _MOST_SETS = 1_000  # of names of attributes; spread messages make one for each length of a conversation
@@ -108,17 +111,54 @@ _OWN_COLUMNS = {f"gradebook.{column}": column for column in OWN_COLUMNS}
 
 def matches(first: Mapping[str, Any]) -> bool:
     """Whether a file's first object is of this format."""
-    return holds_spans(first)
+    return holds_spans(first) or _has_logs(first)
 
 
 def parts(document: Mapping[str, Any], line: int, size: int) -> Iterator[Part | str]:
-    """Spans of one object, and the reason for each that can't be read."""
-    spans = list(_spans(document))
-    for span in spans:
+    """Spans and log records of one object, and the reason for each that can't be read."""
+    logs = list(_log_records(document))
+    spans = [] if _has_logs(document) and "resourceSpans" not in document else list(_spans(document))
+    for span in (*spans, *logs):
         if isinstance(span, str):
             yield span
         else:
-            yield Part(str(span.get("traceId") or ""), line, span, size // len(spans))
+            yield Part(str(span.get("traceId") or ""), line, span, size // (len(spans) + len(logs)))
+
+
+def _has_logs(document: Mapping[str, Any]) -> bool:
+    return isinstance(document.get("resourceLogs"), list)
+
+
+def _log_records(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Log records with messages of a model, each with its event under `log`; other records are left out."""
+    scopes = [scope for each in objects_of(document.get("resourceLogs")) for scope in objects_of(each.get("scopeLogs"))]
+    for record in (record for scope in scopes for record in objects_of(scope.get("logRecords"))):
+        fields, body = attributes_of(record.get("attributes")), object_of(_value(record.get("body")))
+        name = text_of(record.get("eventName")) or first_of(fields, _EVENT_NAMES)
+        if name == _DETAILS or name in _EVENT_ROLES:
+            event = {"name": name, "attributes": {**fields, **body, **object_of(body.get("message"))}}
+            yield {"traceId": record.get("traceId"), "spanId": record.get("spanId"), "log": event}
+
+
+def with_logs(trace_parts: Sequence[Part]) -> list[Part]:
+    """Spans of a trace with their log records as events. A record without a span's id is that of the only model."""
+    logs = [part for part in trace_parts if "log" in part.content]
+    if not logs:
+        return list(trace_parts)
+    spans = [part for part in trace_parts if "log" not in part.content]
+    models = [
+        part.content for part in spans if kind_of_fields(attributes_of(part.content.get("attributes"))) == "model"
+    ]
+    by_id = {part.content.get("spanId"): part.content for part in spans}
+    for part in logs:
+        span = by_id.get(part.content["spanId"])
+        if span is None and not part.content["spanId"] and len(models) == 1:
+            span = models[0]
+        if span is None:
+            spans.append(part)
+        else:
+            span["events"] = [*objects_of(span.get("events")), part.content["log"]]
+    return spans
 
 
 def _spans(document: Mapping[str, Any]) -> Iterator[dict[str, Any] | str]:
@@ -180,6 +220,8 @@ def _attribute_names(names: tuple[str, ...]) -> _AttributeNames:
 def read_span(content: Mapping[str, Any]) -> Span:
     """Read a span. Raises `MisfitError` where it can't be."""
     id_of("traceId", content.get("traceId"))
+    if "log" in content:
+        raise MisfitError("found a log record with messages, and not the span that it belongs to, expected both")
     fields = attributes_of(content.get("attributes"))
     events = [
         (text_of(event.get("name")) or "", attributes_of(event.get("attributes")))
@@ -264,6 +306,8 @@ def _value(wrapped: Any) -> Any:
 
 def kind_of_fields(fields: Mapping[str, Any]) -> str:
     """Kind of a step by the attributes of its span."""
+    if fields.get("gen_ai.tool.name") == _MERGED_TOOLS:
+        return "system"
     for name in _KIND_NAMES:
         tool = decoded(fields[name]) if name in fields else None
         if isinstance(tool, str) and (kind := KINDS.get(tool.lower())):

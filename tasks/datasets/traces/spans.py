@@ -144,6 +144,7 @@ class _Run:
         self._steps = [{name: value for name, value in span.step.items() if value is not None} for span in spans]
         self._calls = _calls_of(spans, self._places_around())
         self._find_tools()
+        self._drop_repeated_tools()
         self._around = self._places_around()
         self._is_main: list[bool] = []  # whether a span is an outermost agent, or within one
         for step, parent in zip(self._steps, self._around, strict=True):
@@ -173,6 +174,13 @@ class _Run:
             if len(steps) == len(calls[name]):
                 for step, call in zip(steps, calls[name], strict=True):
                     _complete(step, call)
+
+    def _drop_repeated_tools(self) -> None:
+        """Make a tool within a span of the same call no second call, such as an MCP server's within its client's."""
+        for step, around in zip(self._steps, self._places_around(), strict=True):
+            outer = {} if around is None else self._steps[around]
+            if step["kind"] == outer.get("kind") == "tool" and step.get("name") == outer.get("name"):
+                step["kind"] = "system" if step.get("input", outer.get("input")) == outer.get("input") else "tool"
 
     def _places_around(self) -> list[int | None]:
         """Index of the innermost agent, model or tool around each span; None if there is none."""
@@ -241,21 +249,24 @@ class _Run:
         return answer or (output if isinstance(output, str) else canonical_json(output))
 
     def all_steps(self, before: Sequence[Message]) -> list[dict[str, Any]]:
-        """Steps of the spans; without tool spans also of the calls in messages, before the first span and below.
+        """Steps of the spans, and of the calls in messages of tools without spans, before the first span and below.
 
         before: messages of the run from before its first span.
         """
-        has_tools = any(step["kind"] in ("tool", "retrieval") for step in self._steps)
+        names = {step.get("name") for step in self._steps if step["kind"] in ("tool", "retrieval")}
+        called = {call.get("name") for calls in self._calls.values() for call in calls}
+        has_tools, are_named_alike = bool(names), names <= called
         steps = [] if has_tools else steps_of_messages(before)
         positions: list[int] = []
         for index, (step, parent) in enumerate(zip(self._steps, self._parents, strict=True)):
             positions.append(len(steps))
             parent_index = None if parent is None else positions[parent]
             steps.append(step | {"span_id": self._spans[index].span_id, "parent_index": parent_index})
-            if not has_tools:
-                steps += [
-                    call | {"kind": "tool", "parent_index": positions[index]} for call in self._calls.get(index, ())
-                ]
+            steps += [
+                call | {"kind": "tool", "parent_index": positions[index]}
+                for call in self._calls.get(index, ())
+                if are_named_alike and call.get("name") not in names
+            ]
         return steps
 
 

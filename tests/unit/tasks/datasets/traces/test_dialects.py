@@ -9,7 +9,7 @@ import pytest
 
 from gradebook.tasks.datasets.discovery import dataset_files, read_rows
 from gradebook.tasks.datasets.row_parser import RowFitter, steps_of_messages
-from tests.support.agent_traces import otlp_attributes, otlp_file, otlp_span
+from tests.support.agent_traces import otlp_attributes, otlp_file, otlp_span, otlp_value
 
 Messages = list[dict[str, Any]]
 _Q = "Which gate?"
@@ -418,3 +418,55 @@ def test_a_result_belongs_to_the_call_that_it_names_else_to_the_earliest(
     asked: Messages = [{"role": "assistant", "tool_calls": [{"function": {"name": "f"}} | call for call in calls]}]
     asked += [{"role": "tool", "content": str(number)} | each for number, each in enumerate(results, start=1)]
     assert [step.get("output") for step in steps_of_messages(asked) if step["kind"] == "tool"] == outputs
+
+
+def _record(name: str, body: Mapping[str, Any], span: str) -> dict[str, Any]:
+    return {"traceId": "t1", "spanId": span, "body": otlp_value(body), "eventName": name}
+
+
+@pytest.mark.parametrize("span", ["s1", ""])
+def test_messages_in_log_records_are_those_of_their_span(span: str, tmp_path: Path) -> None:
+    records = [
+        _record("gen_ai.user.message", {"content": _Q}, span),
+        _record("", {"index": 0, "message": {"role": "assistant", "content": "B4."}}, span)
+        | {"attributes": otlp_attributes({"event.name": "gen_ai.choice"})},
+        _record("exception", {"message": "a line of the program"}, span),
+    ]
+    logs = {"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]}
+    spans = otlp_file([_span(0, _INVOKE), _span(1, {"gen_ai.operation.name": "chat"}, 0)])
+    row = _only(tmp_path, spans | logs)
+    assert (row["prompt"], row["output"]) == ([{"role": "user", "content": _Q}], "B4.")
+    (tmp_path / "lines.jsonl").write_text(json.dumps(logs) + "\n" + json.dumps(spans), encoding="utf-8")
+    assert [raw.content["output"] for raw in read_rows([tmp_path / "lines.jsonl"], {})] == ["B4."]
+    (tmp_path / "logs.json").write_text(json.dumps(logs), encoding="utf-8")
+    assert ["expected both" in str(raw.content) for raw in read_rows([tmp_path / "logs.json"], {})] == [True, True]
+
+
+def test_each_call_is_one_step_however_many_spans_tell_of_it(tmp_path: Path) -> None:
+    spans = [
+        _span(0, _INVOKE),
+        _chat(1, _ASKED, None, _CALL, {"id": "c2", "function": {"name": "hand_over", "arguments": "{}"}}, parent=0),
+        _span(2, _EXECUTE | {"gen_ai.tool.call.arguments": '{"flight": 7}'}, 0),
+        _span(3, _EXECUTE, 2),  # of the MCP server
+        _span(4, _EXECUTE | {"gen_ai.tool.name": "(merged tools)"}, 0),  # of Google's ADK
+    ]
+    steps = _only(tmp_path, otlp_file(spans))["steps"]
+    assert [step["name"] for step in steps if step["kind"] == "tool"] == ["hand_over", "gate_of"]
+
+
+@pytest.mark.parametrize(
+    ("call", "result"),
+    [
+        ({"type": "server_tool_call", "server_tool_call": {"q": 1}}, {"type": "server_tool_call_response", "id": "x"}),
+        ({"type": "server_tool_use", "input": {"q": 1}}, {"type": "web_search_tool_result", "tool_use_id": "x"}),
+        ({"type": "mcp_tool_use", "input": {"q": 1}}, {"type": "mcp_tool_result", "tool_use_id": "x"}),
+    ],
+)
+def test_a_tool_of_the_provider_is_a_step_and_no_part_of_the_answer(call: Any, result: Any, tmp_path: Path) -> None:
+    parts = [call | {"id": "x", "name": "find"}, result | {"content": "B4"}, {"type": "text", "text": "Gate B4."}]
+    fields = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(_ASKED)}
+    fields["gen_ai.output.messages"] = json.dumps([{"role": "assistant", "content": parts}])
+    row = _only(tmp_path, otlp_file([_span(0, fields)]))
+    assert row["output"] == "Gate B4."
+    tools = [(step["name"], step["input"]) for step in row["steps"] if step["kind"] == "tool"]
+    assert tools == [("find", {"q": 1})]

@@ -430,7 +430,7 @@ def test_a_span_whose_parent_is_missing_stands_for_itself(tmp_path: Path) -> Non
 
 
 def test_lines_that_are_no_traces_are_named(tmp_path: Path) -> None:
-    lines = [json.dumps(made.otlp_messages()), "{", '{"resourceSpans": 7}', '"text"', '{"resourceLogs": []}']
+    lines = [json.dumps(made.otlp_messages()), "{", '{"resourceSpans": 7}', '"text"', '{"resourceLogs": 7}']
     (tmp_path / "run.jsonl").write_text("\n".join(lines))
 
     rows = _read(tmp_path / "run.jsonl")
