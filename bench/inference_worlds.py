@@ -132,17 +132,19 @@ def clusters(rounds: int) -> Iterator[str]:
 
 
 def settle(rounds: int) -> Iterator[str]:
-    """Labels settled from three sources (Dawid and Skene): share right, of the majority, and as the model states it."""
+    """Labels settled from three sources (Dawid and Skene): share right where they are shown, of the majority there, as
+    the model states it, and in brackets the share of rounds in which they are shown.
+    """
     worlds = {
         "right in 75%, shares .9/.08/.02": ([0.9, 0.08, 0.02], 0.75, 0.0),
         "right in 70%, two levels": ([0.5, 0.5], 0.7, 0.0),
         "right in 75%, two share half of their errors": ([0.7, 0.3], 0.75, 0.5),
     }
-    rng, few = np.random.default_rng(6), max(rounds // 50, 5)
+    rng, few = np.random.default_rng(6), max(rounds // 10, 5)
     for name, (shares, right, shared) in worlds.items():
         sizes, cells = (300,), []
         for n in sizes:
-            sums = np.zeros(3)
+            shown = []
             for _ in range(few):
                 truth = rng.choice(len(shares), n, p=shares)
                 wrong = (truth + rng.integers(1, len(shares), (3, n))) % len(shares)
@@ -151,13 +153,14 @@ def settle(rounds: int) -> Iterator[str]:
                 settled = settle_labels(
                     np.repeat(np.arange(3), n), np.tile(np.arange(n), 3), labels.ravel(), len(shares)
                 )
-                votes = np.stack([(labels == level).sum(axis=0) for level in range(len(shares))]) + rng.random() * 1e-6
-                sums += (
-                    (settled.posteriors.argmax(axis=1) == truth).mean(),
-                    (votes.argmax(axis=0) == truth).mean(),
-                    settled.posteriors.max(axis=1).mean(),
-                )
-            cells.append("{:.1f}, {:.1f}, {:.1f}".format(*(100 * sums / few)))
+                if settled.reason is not None:
+                    continue
+                votes = np.stack([(labels == level).sum(axis=0) for level in range(len(shares))])
+                most = (votes + 0.1 * rng.random(votes.shape)).argmax(axis=0)  # ties by chance
+                is_right = settled.posteriors.argmax(axis=1) == truth
+                shown.append((is_right.mean(), (most == truth).mean(), settled.posteriors.max(axis=1).mean()))
+            means = 100 * np.mean(shown or [(np.nan,) * 3], axis=0)
+            cells.append("{:.1f}, {:.1f}, {:.1f}".format(*means) + f" (in {percent(len(shown), few)})")
         yield row(f"settled, majority, stated: {name}", sizes, cells)
 
 

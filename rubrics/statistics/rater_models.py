@@ -108,7 +108,8 @@ def _solve(laplacian: Floats, sums: Floats) -> Floats:
 
 
 LEAST_SOURCES = 3  # of two sources, either may be wrong
-LEAST_UNITS = 300  # with labels by two sources or more: below, a majority is often better (docs/ratings.md)
+LEAST_UNITS = 300  # with labels by two sources or more: below, a majority is often better
+LEAST_STATED = 0.9  # mean probability of the settled labels: below, a majority is better (docs/inference.md)
 PRIOR_COUNT = 1.0  # labels that a row of a matrix starts from, half of them right
 MOST_STEPS, CLOSE = 1_000, 1e-9
 Codes = NDArray[np.int64]
@@ -145,12 +146,13 @@ def settle_labels(
     """Settle the labels of all units. voices, units, labels: numbers from 0, (statement,).
 
     voices: source of each statement. Every unit and source has a statement; a source may repeat itself. There is no
-    estimate for fewer than `LEAST_SOURCES` sources, or `least_units` units with two sources.
+    estimate for fewer than `LEAST_SOURCES` sources or `least_units` units with two sources, or with settled labels
+    that the model itself states to be right in under `LEAST_STATED`: such sources err too often for it.
     """
     counts = np.zeros((int(units.max(initial=-1)) + 1, int(voices.max(initial=-1)) + 1, level_count))
     np.add.at(counts, (units, voices, labels), 1.0)
     if reason := _why_none(counts, least_units):
-        return SettledLabels(np.empty(0), np.empty((0, level_count)), np.empty((0, level_count, level_count)), reason)
+        return _none_settled(level_count, reason)
     prior = prior_count * (np.eye(level_count) / 2.0 + 1.0 / (2.0 * level_count))
     posteriors = counts.sum(axis=1) / counts.sum(axis=(1, 2))[:, None]
     for _ in range(MOST_STEPS):
@@ -163,7 +165,13 @@ def settle_labels(
         posteriors = updated
         if is_close:
             break
+    if (stated := float(posteriors.max(axis=1).mean())) < LEAST_STATED:
+        return _none_settled(level_count, reason_of(Cause.LABELS_UNSURE, stated=stated, least=LEAST_STATED))
     return SettledLabels(shares, posteriors, confusions)
+
+
+def _none_settled(level_count: int, reason: Reason) -> SettledLabels:
+    return SettledLabels(np.empty(0), np.empty((0, level_count)), np.empty((0, level_count, level_count)), reason)
 
 
 def _why_none(counts: Floats, least_units: int) -> Reason | None:

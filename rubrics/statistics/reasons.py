@@ -47,6 +47,7 @@ class Cause(StrEnum):
     THIN_LINK = auto()  # (link_count, least)
     FEW_VOICES = auto()  # (voice_count, least)
     FEW_TWICE_LABELLED = auto()  # (output_count, least)
+    LABELS_UNSURE = auto()  # (stated, least)
 
 
 class Reason(NamedTuple):

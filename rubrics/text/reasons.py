@@ -55,6 +55,10 @@ _TEMPLATES = {
     Cause.FEW_RANKED_CASES: "found {cases}, expected {least} or more for intervals",
     Cause.FEW_VOICES: "found {voices}, expected {least}",
     Cause.FEW_TWICE_LABELLED: "found {outputs} with two labels or more, expected {least}",
+    Cause.LABELS_UNSURE: (
+        "settled labels would be right in {stated:.0%} by their own estimate, expected {least:.0%}: these raters and "
+        "judges err so often that a majority is better"
+    ),
 }
 _COUNTED = {  # number -> name of its count with the noun, one, many
     "case_count": ("cases", "case", "cases"),

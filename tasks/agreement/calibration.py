@@ -35,9 +35,9 @@ from gradebook.rubrics.statistics.means import TIED
 from gradebook.rubrics.statistics.rating_estimates import post_stratified_mean, rate_next, rogan_gladen_mean
 from gradebook.rubrics.statistics.reasons import Reason
 from gradebook.rubrics.text.reasons import asdict_in_words, reason_words
-from gradebook.rubrics.text.wording import EACH_CASE_ONCE, counted
+from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.agreement.mart import add_decisions_of_run, add_ratings_of_run
-from gradebook.tasks.agreement.published_run import find_run, refuse_unknown, unrated_note
+from gradebook.tasks.agreement.published_run import find_run, refuse_unknown, uneven_words, unrated_note
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, make_table, model_name
@@ -60,8 +60,6 @@ select distinct output_id from agreed_ratings
 where (selection = 'gold' or selection = 'uncertain' and inclusion_rate is not null) and source = ?
 """
 _WEIGHTED = "select 1 from runs where run_id = ? and (settings ->> '$.stratify') is not null"
-_COUNTS_CASES = "select 1 from runs where run_id = ? and contains(array_to_string(notes, chr(10)), ?)"
-_BY_OUTPUT = "cases have unlike numbers of outputs: the run's means count each case once, these each output"
 _UNWEIGHTED = "the run's cases were drawn by stratum: its means are weighted, these are not"
 
 Group = tuple[str, str, str | None]  # criterion, model, checkpoint
@@ -159,8 +157,7 @@ def read_judged(connection: duckdb.DuckDBPyConnection, run_id: str, criteria: Se
         left_out.setdefault((criterion, model, checkpoint), {})[selection] = count
         drawn_count += of_doubt
     is_weighted = bool(connection.execute(_WEIGHTED, [run_id]).fetchall())
-    counts_cases = connection.execute(_COUNTS_CASES, [run_id, EACH_CASE_ONCE]).fetchall()
-    weighting_notes = (_UNWEIGHTED if is_weighted else None, _BY_OUTPUT if counts_cases else None)
+    weighting_notes = (_UNWEIGHTED if is_weighted else None, uneven_words(connection, run_id))
     return Judged(
         table,
         {(criterion, model, checkpoint): count for criterion, model, checkpoint, count in unjudged},

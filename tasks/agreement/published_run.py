@@ -21,7 +21,7 @@ from gradebook.rubrics.statistics.agreement import Measure, measure_raters, meas
 from gradebook.rubrics.statistics.arrays import Floats
 from gradebook.rubrics.statistics.judge_quality import JudgeTrust, judge_trust
 from gradebook.rubrics.text.reasons import asdict_in_words
-from gradebook.rubrics.text.wording import counted
+from gradebook.rubrics.text.wording import EACH_CASE_ONCE, counted
 from gradebook.tasks.agreement.mart import (
     JUDGE_RATERS,
     JUDGES,
@@ -264,6 +264,8 @@ _RUN = "select run_id, status, rubric_id, rubric_version, judge from runs where 
 UNWEIGHTED = (
     "the cases were drawn by stratum and count as one each here: these figures are of the sample, not of all cases"
 )
+_COUNTS_CASES = "select 1 from runs where run_id = ? and contains(array_to_string(notes, chr(10)), ?)"
+BY_OUTPUT = "cases have unlike numbers of outputs: the run's means count each case once, these figures each output"
 _DRAWN = "select count(stratum) from output_scores where run_id = ?"
 _LATEST = """
 select run_id from runs where status = 'published' and ($1 is null or rubric_id = $1) order by version desc limit 1
@@ -378,7 +380,11 @@ def measure_parts(
     for matrix in read_score_matrices(connection, criterion_id):
         parts.extend(_agreement_parts(matrix, is_by_rater=is_by_rater))
         crowded.extend([matrix.criterion_id] if is_by_rater and is_crowded(matrix) else [])
-    other_notes = (_chosen_words(connection, run_id, criterion_id), unweighted_words(connection, run_id))
+    other_notes = (
+        _chosen_words(connection, run_id, criterion_id),
+        unweighted_words(connection, run_id),
+        uneven_words(connection, run_id),
+    )
     return tuple(parts), _note(parts, crowded, other_notes)
 
 
@@ -435,6 +441,11 @@ def unweighted_words(connection: duckdb.DuckDBPyConnection, run_id: str) -> str 
     """Note on cases that were drawn by stratum but count as one each; None if a run's were not."""
     ((drawn_count,),) = connection.execute(_DRAWN, [run_id]).fetchall()
     return UNWEIGHTED if drawn_count else None
+
+
+def uneven_words(connection: duckdb.DuckDBPyConnection, run_id: str) -> str | None:
+    """Note on a run whose means count each case once, where figures of its ratings count outputs; None of others."""
+    return BY_OUTPUT if connection.execute(_COUNTS_CASES, [run_id, EACH_CASE_ONCE]).fetchall() else None
 
 
 def _note(parts: list[AgreementPart], crowded: list[str], other_notes: Sequence[str | None]) -> str | None:

@@ -12,6 +12,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Rubric, effective_weights, scored_category_weights
@@ -211,9 +212,9 @@ STRATA = (
     "stratum, so means, shares and their intervals are weighted, and these are not known"
 )
 UNEVEN = (
-    "the interval of sd_ratio and corrections by ratings: cases have unlike numbers of pairs and count once each, so "
-    "means, shares and their intervals are weighted, and these are not known; signed ranks and McNemar's test count "
-    "pairs; `weights: outputs` of the rubric counts each pair everywhere"
+    "corrections by ratings, which count pairs: cases have unlike numbers of pairs and count once each in means, "
+    "shares and their intervals; signed ranks and McNemar's test count pairs too; `weights: outputs` of the rubric "
+    "counts each pair everywhere"
 )
 OTHER_STRATA = (
     "by the strata of run A: the runs drew their cases by different strata or rates, and those of run B count"
@@ -359,7 +360,7 @@ def compare_sides(
     return Comparison(
         run_a=a.run,
         run_b=b.run,
-        banner=" ".join(filter(None, (described, BANNER if options.is_unpaired else None))) or None,
+        banner=" ".join(filter(None, (described, BANNERS[b.rubric.weights] if options.is_unpaired else None))) or None,
         models=models,
         not_compared=(*comparer.other_criteria, *alone, *left_out),
         gate=_gate_finding(options, pair_rows, alone, no_overall_words(a, b)),
@@ -514,10 +515,14 @@ def _model_names(pair: ModelComparison | ComparedRow) -> dict[str, Any]:
     return {"model_a": pair.model_a, "model_b": pair.model_b}
 
 
-BANNER = (
-    "unpaired: B - A is of all outputs, each counted once, whatever their cases. Cases that are harder on one side "
-    "count as a difference of the models. p and the interval allow for what either side alone can't show."
-)
+BANNERS = {  # by `weights` of the rubric
+    weights: (
+        f"unpaired: B - A is of all outputs, each {unit} counted once, whatever cases a side has. Cases that are "
+        "harder on one side count as a difference of the models. p and the interval allow for what either side alone "
+        "can't show."
+    )
+    for weights, unit in (("cases", "case"), ("outputs", "output"))
+}
 
 
 def compare_unpaired(
@@ -531,10 +536,18 @@ def compare_unpaired(
         raise InputError("--unpaired", "a run whose cases were drawn by stratum", expected)
     table = connection.execute(query("comparing/unpaired_scores"), runs).to_arrow_table()
     criteria, sides = (table.column(name).to_numpy() for name in ("criterion_id", "side"))
-    cases = table.column("case_number").to_numpy()
+    clusters, cases = (table.column(name).to_numpy() for name in ("case_number", "own_case_number"))
     # As overall scores are.
     scores, lows, highs = (np.round(table.column(name).to_numpy(), OVERALL_DIGITS) for name in ("score", "low", "high"))
     names = model_name(groups[0]), model_name(groups[1])
+
+    def means_of(scores: Floats, is_in: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.int64]]:
+        """Scores of some rows and their clusters; of cases with unlike numbers of outputs, the mean of each case."""
+        _, firsts, codes = np.unique(cases[is_in], return_index=True, return_inverse=True)
+        counts = np.bincount(codes)
+        if rubric.weights == "outputs" or not counts.size or counts.min() == counts.max():
+            return scores[is_in], clusters[is_in]
+        return np.bincount(codes, scores[is_in]) / counts, clusters[is_in][firsts]
 
     def row(scope: str, scope_id: str, bounds: Interval) -> ComparedRow:
         is_own = criteria == scope_id
@@ -544,7 +557,10 @@ def compare_unpaired(
                 is_own & (sides == side) & ~np.isnan(side_scores)
                 for side, side_scores in zip("ab", (scores_a, scores_b), strict=True)
             )
-            return measure_unpaired(scores_a[of_a], scores_b[of_b], cases[of_a], cases[of_b], bounds=bounds)
+            values_a, clusters_a = means_of(scores_a, of_a)
+            values_b, clusters_b = means_of(scores_b, of_b)
+            figures = measure_unpaired(values_a, values_b, clusters_a, clusters_b, bounds=bounds)
+            return replace(figures, n=int(of_a.sum() + of_b.sum()))
 
         figures = measure(scores, scores)
         is_missing = is_own & np.isnan(scores) & ~np.isnan(lows)

@@ -26,7 +26,7 @@ from gradebook.rubrics.statistics.release import (
     normal_interval_at,
     trials_behind,
 )
-from gradebook.rubrics.text.wording import counted, rate_words, score_words
+from gradebook.rubrics.text.wording import EACH_CASE_ONCE, counted, rate_words, score_words
 from gradebook.tasks.agreement.calibration import Calibration
 from gradebook.tasks.comparing.gate import Refusal
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
@@ -104,6 +104,13 @@ NO_CORRECTIONS = Corrections()
 Corrected = tuple[float, Interval]  # of a mean or a rate
 
 
+def read_rubric_requirements(connection: duckdb.DuckDBPyConnection, run_id: str) -> Row:
+    """The row of `rubric_requirements` of a run."""
+    select = query("published/rubric_requirements")
+    (row,) = read_rows(connection, select, run_id=run_id, each_case_once=EACH_CASE_ONCE)
+    return row
+
+
 def check_requirements(
     connection: duckdb.DuckDBPyConnection, run_id: str, corrections: Corrections = NO_CORRECTIONS
 ) -> Requirements:
@@ -111,7 +118,7 @@ def check_requirements(
 
     A mean must reach its threshold even if all missing scores were the worst possible.
     """
-    (rubric,) = read_rows(connection, query("published/rubric_requirements"), run_id=run_id)
+    rubric = read_rubric_requirements(connection, run_id)
     criteria = read_rows(connection, query("published/criterion_requirements"), run_id=run_id)
     tolerant_ids = sorted({row["criterion_id"] for row in criteria if row["max_failure_rate"] is not None})
     models = read_rows(connection, query("published/model_requirements"), run_id=run_id, tolerant_ids=tolerant_ids)
@@ -197,7 +204,7 @@ def _check_intervals(
 ) -> Iterator[Checked]:
     """Each requirement of each model, decided on the end of its interval: gates first."""
     if rubric["is_weighted"]:
-        corrections = NO_CORRECTIONS
+        corrections = NO_CORRECTIONS  # they count each output
     alpha = _alpha(rubric)
     corrected = {
         (calibration.name, calibration.criterion_id): (

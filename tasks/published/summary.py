@@ -32,6 +32,7 @@ from gradebook.tasks.published.requirements import (
     Requirements,
     Unmet,
     check_requirements,
+    read_rubric_requirements,
 )
 from gradebook.tasks.published.runs import read_runs
 from gradebook.tasks.published.verdict import Grounds, run_verdict
@@ -212,7 +213,7 @@ def read_summary(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str)
     means = tuple(corrections.means)
     outcome = _outcome(connection, lake, run, corrections)
     agreement = _published_agreement(connection, run_id) if run["judge"] is not None else ()
-    (required,) = read_rows(connection, query("published/rubric_requirements"), run_id=run_id)
+    required = read_rubric_requirements(connection, run_id)
     cases_to_read = read_rows(connection, query("published/cases_to_read"), run_id=run_id, case_count=MOST_NAMED)
     return RunSummary(
         run,
@@ -416,7 +417,7 @@ def _calibrate(
 def _corrections(connection: duckdb.DuckDBPyConnection, run_id: str, rated: list[str]) -> Corrections:
     """Calibrated means, and the rates and overall means that decide where the rubric says `decide: interval`."""
     means = calibrated_means(connection, run_id, rated)
-    (required,) = read_rows(connection, query("published/rubric_requirements"), run_id=run_id)
+    required = read_rubric_requirements(connection, run_id)
     if required["decide"] != "interval":
         return Corrections(means)
     criteria = read_rows(connection, query("published/criterion_requirements"), run_id=run_id)

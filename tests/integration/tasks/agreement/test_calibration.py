@@ -265,8 +265,9 @@ def test_means_beside_a_runs_means_that_count_each_case_once_say_so(tmp_path):
     plain = calibration(found, "r").note
     note = f"cases have 1 to 2 outputs of a model: {EACH_CASE_ONCE} (`weights: cases` of the rubric)"
     commit(found, "note", lambda connection, _version: connection.execute("update runs set notes = [?]", [note]))
-    told = "cases have unlike numbers of outputs: the run's means count each case once, these each output"
+    told = "cases have unlike numbers of outputs: the run's means count each case once, these figures each output"
     assert (plain, calibration(found, "r").note) == (None, told)
+    assert told in measure_run(found, "r").note
 
 
 @pytest.mark.parametrize("golden_count", [0, 3])

@@ -233,6 +233,14 @@ def test_cases_with_unlike_numbers_of_pairs_count_once_unless_the_rubric_counts_
     assert any("count once each" in reason for reason in found.not_compared) is is_said
 
 
+@pytest.mark.parametrize(("weights", "difference"), [("cases", -1 / 6), ("outputs", -3 / 8)])
+def test_unpaired_means_count_each_case_once_unless_the_rubric_counts_outputs(lake, weights, difference):
+    found = compare_runs(lake, f"by_{weights}_a", f"by_{weights}_b", ComparisonOptions(is_unpaired=True))
+    figures = found.models[0].overall.figures
+    assert (figures.mean_diff, figures.n, figures.case_count) == (pytest.approx(difference), 16, 6)
+    assert f"each {weights[:-1]} counted once" in found.banner
+
+
 def test_a_case_of_which_some_outputs_have_no_score_counts_once(lake):
     (found,) = compare_runs(lake, "unscored_a", "unscored_b", ComparisonOptions(resample_count=0)).models
     tone_by_case: dict[str, list[float]] = {}

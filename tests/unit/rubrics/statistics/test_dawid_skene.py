@@ -55,3 +55,18 @@ def test_too_little_is_no_estimate():
     )
     nothing = np.empty(0, np.int64)
     assert reason_words(settle_labels(nothing, nothing, nothing, 2).reason) == "found 0 raters and judges, expected 3"
+
+
+def test_sources_that_err_so_often_that_a_majority_is_better_settle_nothing():
+    rng = np.random.default_rng(4)
+    truth = rng.integers(0, 2, 400)
+    sources, units = np.indices((3, 400))
+
+    def settle_at(accuracy):
+        said = np.where(rng.random((3, 400)) < accuracy, truth, 1 - truth)
+        return settle_labels(sources.ravel(), units.ravel(), said.ravel(), 2)
+
+    assert settle_at(0.9).reason is None
+    found = settle_at(0.65)  # a majority of three is right in 72%
+    assert found.posteriors.size == 0
+    assert "by their own estimate, expected 90%" in reason_words(found.reason)

@@ -5,6 +5,7 @@ import pytest
 
 from gradebook.rubrics.statistics.distributions import measure_spread
 from gradebook.rubrics.statistics.significance import Chance
+from gradebook.rubrics.statistics.strata import count_cases_once
 
 RNG = np.random.default_rng(3)
 SHARED = RNG.normal(0.5, 0.05, 40)
@@ -33,6 +34,13 @@ def test_copies_of_the_pairs_within_their_cases_tell_no_more():
     once = measure_spread(WIDE, NARROW, CASES)
     copied = measure_spread(np.repeat(WIDE, 3), np.repeat(NARROW, 3), np.repeat(CASES, 3))
     assert copied.sd_ratio_low == pytest.approx(once.sd_ratio_low, rel=0.01)
+
+
+def test_a_case_with_more_outputs_than_the_others_counts_once():
+    once = measure_spread(WIDE, NARROW, CASES)
+    places = np.append(CASES, [7] * 500)  # 500 more copies of one case
+    copied = measure_spread(WIDE[places], NARROW[places], places, count_cases_once(places))
+    assert (copied.sd_ratio, copied.sd_ratio_low) == pytest.approx((once.sd_ratio, once.sd_ratio_low))
 
 
 @pytest.mark.parametrize("count", [0, 1, 7])

@@ -10,10 +10,10 @@ from gradebook.rubrics.statistics.reasons import Cause, Reason, reason_of
 from gradebook.rubrics.text.reasons import asdict_in_words, reason_words
 
 NUMBERS = {
-    name: 0.6 if name in ("share", "low", "high") else 2
+    name: 0.6 if name in ("share", "low", "high", "stated") else 2
     for name in (
         *("rater_count", "most", "share", "varied_count", "case_count", "least", "rated_count", "total", "low"),
-        *("high", "high_count", "low_count", "unrated_count", "voice_count", "output_count", "link_count"),
+        *("high", "high_count", "low_count", "unrated_count", "voice_count", "output_count", "link_count", "stated"),
     )
 }
 
