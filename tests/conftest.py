@@ -76,7 +76,9 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Refuse a name that spells out a set: its order differs from one process of pytest-xdist to the next."""
+    """Refuse a Prefect server without its mark, and a name that spells out a set: processes order it differently."""
+    if "prefect_server" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("server"):
+        raise pytest.UsageError(f"{item.nodeid}: found the fixture prefect_server, expected the mark `server` with it")
     callspec = getattr(item, "callspec", None)
     for value in callspec.params.values() if callspec else ():
         if isinstance(value, set | frozenset) and len(value) > 1 and str(value) in item.name:

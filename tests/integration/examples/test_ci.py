@@ -14,7 +14,7 @@ PROGRAM = '#!/bin/sh\nfor word; do echo "$word"; done >> called-$(basename "$0")
 
 
 @pytest.fixture
-def job(tmp_path: Path, prefect_server: str):
+def job(tmp_path: Path):
     """Function that runs the script in a folder with outputs; values: of the job's environment."""
     programs = tmp_path / "bin"
     programs.mkdir()

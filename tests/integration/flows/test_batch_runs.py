@@ -95,7 +95,7 @@ def test_a_deadline_needs_a_judge_with_batch_requests(gradebook, words):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("calls_before", [2, *nightly([1, 3])])  # begin; upload, look
-def test_a_run_killed_at_any_time_pays_once(gradebook, prefect_server, judge, words, tmp_path, calls_before):
+def test_a_run_killed_at_any_time_pays_once(gradebook, judge, words, tmp_path, calls_before):
     judge.batches.script = ("endless",)
     first = Forked(["evaluate", *words], tmp_path)
     while first.is_running and judge.batches.calls.total() < calls_before:

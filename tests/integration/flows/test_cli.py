@@ -185,7 +185,7 @@ def test_a_dry_run_reports_an_unknown_price(gradebook, inputs):
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_the_demo_shows_tables_questions_and_its_report(gradebook, prefect_server, tmp_path):
+def test_the_demo_shows_tables_questions_and_its_report(gradebook, tmp_path):
     finished = gradebook("demo")
     assert finished.code == 0, finished.err
     assert finished.out.count("select") >= 3

@@ -22,7 +22,7 @@ def judge() -> Iterator[LoopbackJudge]:
 
 
 @pytest.fixture
-def command(tmp_path: Path, judge: LoopbackJudge, prefect_server: str) -> list[str]:
+def command(tmp_path: Path, judge: LoopbackJudge) -> list[str]:
     write_outputs(tmp_path / "outputs.jsonl", count=CASES, models=("one",))
     write_rubric(tmp_path / "rubric.yaml")
     settings = f"model: gpt-4o-mini\nbase_url: {judge.base_url}\nmax_in_flight: {IN_FLIGHT}\n"

@@ -116,7 +116,7 @@ def test_rows_may_not_name_functions_even_of_an_allowed_package(gradebook, files
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_an_interrupted_run_ends_at_once_with_all_its_processes(gradebook, files, tmp_path, prefect_server):
+def test_an_interrupted_run_ends_at_once_with_all_its_processes(gradebook, files, tmp_path):
     row = {"case_id": "c", "model": "m", "output": "stay"}
     files[0].write_text(json.dumps(row) + "\n", encoding="utf-8")
     (tmp_path / "gradebook.toml").write_text("[functions]\nrow_time_limit_s = 600", encoding="utf-8")
