@@ -67,16 +67,16 @@ class Lake:
         return name if self.at is None else f"{name} at version {self.at}"
 
     def words(self, *, is_absolute: bool = False, is_passed_on: bool = False) -> tuple[str, ...]:
-        """Options that name the lake in a command to paste in this folder; none for the lake of all commands.
+        """Options that name the lake in a command to paste in this folder; empty for the default lake.
 
-        is_absolute: options for any folder, also for the lake of all commands. is_passed_on: options for a page that
-        others read: the connection string of a PostgreSQL catalog is left to GRADEBOOK_LAKE, as it says too much.
+        is_absolute: options for any folder, also for the default lake. is_passed_on: options for a page that others
+        read, without the connection string of a PostgreSQL catalog: readers set GRADEBOOK_LAKE themselves.
         """
         options: tuple[str, ...] = ()
         if self.catalog == "sqlite":
-            if is_absolute or not self._is_usual:
+            if is_absolute or not self._is_default:
                 options = ("--lake", f"sqlite:{self.address if is_absolute else _from_here(self.address)}")
-        elif not is_passed_on and (is_absolute or not self._is_usual):
+        elif not is_passed_on and (is_absolute or not self._is_default):
             options = ("--lake", f"postgres:{self.address}")
         if not self.has_data:
             return options
@@ -84,8 +84,8 @@ class Lake:
         return (*options, "--data", self.bucket.uri if self.bucket else folder)
 
     @property
-    def _is_usual(self) -> bool:
-        """Whether commands take this lake without `--lake`."""
+    def _is_default(self) -> bool:
+        """Whether the lake is the default one, which commands take without `--lake`."""
         catalog, _, address = usual_lake().partition(":")
         same = (str(Path(address).absolute()),) if catalog == "sqlite" else (address, f"postgresql:{address}")
         return catalog == self.catalog and self.address in same
@@ -97,7 +97,7 @@ class Lake:
 
 
 def _from_here(path: str) -> str:
-    """Path from the working folder, if it is below it."""
+    """Path relative to the working folder, if it is below it."""
     folder = Path.cwd()
     return str(Path(path).relative_to(folder)) if Path(path).is_relative_to(folder) else path
 

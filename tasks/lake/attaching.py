@@ -81,7 +81,7 @@ def refuse_unmakeable(lake: "Lake") -> None:
 
 
 def folders_of(lake: "Lake") -> list[Path]:
-    """The lake's local folders: root, journals, tables, catalog; some lie in others."""
+    """The lake's local folders: root, journals, tables, catalog; one may contain another."""
     folders = [lake.root, lake.journal_folder, *([] if lake.bucket else [Path(lake.data_path)])]
     return [*folders, Path(lake.address).parent] if lake.catalog == "sqlite" else folders
 
@@ -95,7 +95,7 @@ def attach(
 ) -> None:
     """Attach the lake and read its tables; wait while another process writes, or the server restarts.
 
-    is_new: make a lake where there is none. Raises `LakeError` if the lake can't be opened, `LakeUnavailable` if it may
+    is_new: make the lake if there is none. Raises `LakeError` if the lake can't be opened, `LakeUnavailable` if it may
     be later.
     """
     options = _location_options(lake)
@@ -107,7 +107,7 @@ def attach(
     # 0: a retry by DuckLake would reuse the values that our transaction read; our retry reads them again.
     connection.execute("set ducklake_max_retry_count = 0")
     try:
-        # An attach whose reply is lost leaves a lake without tables attached.
+        # If the reply to an attach is lost, a lake without tables stays attached.
         read_catalog(connection, lake, f"detach database if exists lake; {statement_of_lake}")
         use_lake(connection, lake)
     except duckdb.Error as error:
@@ -248,7 +248,7 @@ def _extension_file(name: str) -> Path | None:
 
 
 ID_FILE = "lake-id.json"
-MOST_BYTES = 2**26  # of the file: one path per unknown file of an adopted folder
+MOST_BYTES = 2**26  # of the id file: it lists the unknown files of an adopted folder
 _CATALOG_ID = f"select schema_uuid::varchar from {CATALOG}.ducklake_schema where schema_name = 'main' limit 1"
 
 
@@ -295,7 +295,7 @@ def foreign_paths(lake: Lake) -> set[str]:
 
 
 def _adopt(connection: duckdb.DuckDBPyConnection, lake: Lake, catalog_id: str) -> dict[str, Any]:
-    """Write the catalog's id into a data folder that has none. Returns the content of the file then."""
+    """Give a data folder without an id the catalog's id; returns the content of the id file."""
     named_paths, catalog_paths = {file.path for file in named_files(connection, lake)}, known_paths(connection, lake)
     stored_paths = {file.path for file in stored_files(lake, file_system(lake)) if is_lake_file(lake, file.path)}
     if (named_paths and not named_paths & stored_paths) or (stored_paths and not named_paths):

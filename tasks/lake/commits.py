@@ -42,9 +42,9 @@ class Transaction:
         self._mark = secrets.token_hex(8)
         self._extra = json.loads(extra) | {MARK: self._mark}
         self._is_sent = False  # whether this try's commit was sent
-        self._is_unclear = False  # whether the outcome of an earlier sent commit is unknown
+        self._is_unclear = False  # whether an earlier commit was sent and its outcome is unknown
         self._attempt = 0
-        self._began = time.time()  # of the first try: a later one may reuse its files
+        self._began = time.time()  # start of the first try: a later one may reuse its files
 
     def run(self, opened: Opened) -> int:
         """Commit once and return the version. opened: opens a connection to the lake, anew after a lost one.
@@ -57,16 +57,16 @@ class Transaction:
         while True:
             try:
                 with opened() as connection:
-                    return self._run_over(connection, deadline)
+                    return self._retry_conflicts(connection, deadline)
             except LakeUnavailable as fault:
                 self._is_unclear |= self._is_sent
                 now = time.monotonic()
                 lost_deadline = lost_deadline or now + LOST_DEADLINE_S
                 if now > min(deadline, lost_deadline):
-                    raise self._left_open(fault) from None
+                    raise self._final_fault(fault) from None
             time.sleep(random.uniform(0.2, 0.6))  # noqa: S311 - jitter, no secret
 
-    def _run_over(self, connection: duckdb.DuckDBPyConnection, deadline: float) -> int:
+    def _retry_conflicts(self, connection: duckdb.DuckDBPyConnection, deadline: float) -> int:
         while True:
             try:
                 if self._is_unclear and (version := self._version_made(connection)) is not None:
@@ -103,7 +103,7 @@ class Transaction:
         rows = connection.execute(_MARKED.format(MARK), [self._mark]).fetchall()
         return int(rows[0][0]) if rows else None
 
-    def _left_open(self, fault: LakeUnavailable) -> LakeUnavailable:
+    def _final_fault(self, fault: LakeUnavailable) -> LakeUnavailable:
         """The fault itself, or `CommitUnknown` if a commit was sent without a reply."""
         if not self._is_unclear:
             return fault

@@ -29,11 +29,11 @@ from gradebook.tasks.lake.sql import query, quoted
 from gradebook.tasks.workspace.folder import RUN_ID, RunFolder
 from gradebook.tasks.workspace.lock import is_running
 
-FLUSHED_FROM = 2_000  # inlined rows of a table: fewer cost a query less than one more file
-MERGED_FROM = 10  # small files of a table
+FLUSHED_FROM = 2_000  # inlined rows of a table: reading fewer is faster than opening one more file
+MERGED_FROM = 10  # least number of small files of a table
 SMALL_BYTES = 32 * 2**20  # larger files stay unmerged, else each nightly run would rewrite them
 MOST_TRIES = 4  # of a step that conflicts with a writer; the next nightly run tries again
-KEPT_FOR = timedelta(days=1)  # a query begun before may still read a file that was merged
+KEPT_FOR = timedelta(days=1)  # a query that began before the merge may still read the old file
 
 _FILES = f"""
 select count(*), coalesce(sum(file_size_bytes), 0) from {CATALOG}.ducklake_data_file where end_snapshot is null
@@ -121,7 +121,7 @@ _MERGE = f"call ducklake_merge_adjacent_files('lake', '{{table}}', max_file_size
 
 
 def _begin_statistics(lake: Lake, skipped: list[str]) -> None:
-    """Begin statistics of tables that an earlier gradebook made without."""
+    """Create the statistics of tables that an earlier gradebook made without them."""
     with connect(lake, read_only=True) as connection:
         tables = tables_without_statistics(connection)
     try:
@@ -254,8 +254,8 @@ def remove_orphans(lake: Lake, files: Iterable[FileInfo], before: datetime) -> l
 
 def _is_removed(lake: Lake, system: FileSystem, path: str, before: datetime) -> bool:
     try:
-        now = system.get_file_info(path)  # checked right before deletion: its run may have been resumed
-        if not (now.is_file and is_lake_file(lake, path) and _is_older(lake, now, before)):
+        file = system.get_file_info(path)  # checked right before deletion: its run may have been resumed
+        if not (file.is_file and is_lake_file(lake, path) and _is_older(lake, file, before)):
             return False
         system.delete_file(path)
     except FileNotFoundError:  # the resumed run moved it

@@ -145,7 +145,7 @@ ONE_THREAD_BYTES = 64 * 2**20
 # Files in object storage: threads overlap the waiting, which pays off above this number of files.
 ONE_THREAD_FILES = 100
 LARGE_KNOWN_S = 5.0
-_LARGE: dict[str, tuple[float, bool]] = {}  # by the lake's address: when it was looked up, and whether it is large
+_LARGE: dict[str, tuple[float, bool]] = {}  # lake's address -> (time of the check, whether the lake is large)
 _DATA_SIZE = f"select coalesce(sum(file_size_bytes), 0), count(*) from {CATALOG}.ducklake_data_file"
 
 
@@ -164,14 +164,14 @@ def attached_lake(
     connection = root
     try:
         if is_cached:
-            connection = root.cursor()  # its temporary tables end with it
+            connection = root.cursor()  # closing the cursor drops its temporary tables
             connection.execute(NO_PROGRESS_BAR)
             use_lake(connection, lake)
         elif is_pinned:
             pin(connection, lake)
         if other_bytes > ONE_THREAD_BYTES or _is_large(connection, lake):
             connection.execute("reset threads")
-            is_cached = False  # the connection has cached the files' bytes as well
+            is_cached = False  # DuckDB caches the files' bytes in it as well
         yield connection
     except BaseException:
         is_cached = False
@@ -200,7 +200,7 @@ def _version_now(attached: Attached) -> int:
 
 
 def _open(attached: Attached, *, is_new: bool = False) -> duckdb.DuckDBPyConnection:
-    """Open a new connection with the lake attached. is_new: make a lake where there is none."""
+    """Open a new connection with the lake attached. is_new: make the lake if there is none."""
     lake = attached.lake
     # DuckDB would hash 70 MB to check signatures, 0.2 s. The files are parts of installed wheels, as DuckDB itself is.
     connection = open_database(allow_unsigned_extensions=True, threads=1)

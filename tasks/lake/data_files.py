@@ -44,7 +44,7 @@ def named_files(connection: duckdb.DuckDBPyConnection, lake: Lake) -> list[Named
     """All files that some version of the lake reads."""
     rows = connection.execute(query("lake/data_files")).fetchall()
     return [
-        # An absolute part takes the place of those before it, as in the catalog.
+        # In a join, an absolute path replaces the parts before it, as in the catalog.
         NamedFile(str(table), stored_path(lake, schema or "", folder or "", name), size, count)
         for table, schema, folder, name, size, count in rows
     ]
@@ -91,15 +91,15 @@ def stored_path(lake: Lake, *parts: str) -> str:
     return posixpath.join(lake.data_path, *parts).removeprefix("s3://")
 
 
-DIGESTS = "files"  # their key in a commit's extra info
+DIGESTS = "files"  # key of the digests in a commit's extra info
 DIGEST_BYTES = 8
-MOST_BYTES = 32 * 2**20  # of files that a command compares before it reads a lake: at most 40 ms
+MOST_BYTES = 32 * 2**20  # size of the files that a command compares before it reads a lake: at most 40 ms
 CHANGED = "its content is not what was published"
 _DIGESTED = (
     "select commit_extra_info from {catalog}ducklake_snapshot_changes where commit_extra_info like '%\"files\"%' "
     "order by snapshot_id desc"
 )
-# Paths below the data folder. A table changes its folder never, but has a row for each of its changes.
+# Paths below the data folder. A table never changes its folder, but has one row per change.
 _NAMED = (
     "select distinct schemas.path || tables.path || files.path as path from {catalog}ducklake_data_file as files "
     "inner join {catalog}ducklake_table as tables on files.table_id = tables.table_id "
@@ -156,7 +156,9 @@ def _changed(lake: Lake, digests: Digests, named_paths: set[str]) -> Iterator[st
     for path, expected in digests.items():
         file = Path(stored_path(lake, path))
         is_below = posixpath.normpath(path) == path and not path.startswith(("/", ".."))
-        if not is_below or path not in named_paths or not file.is_file():  # merged since, or not of gradebook's making
+        if (
+            not is_below or path not in named_paths or not file.is_file()
+        ):  # merged meanwhile, or not written by gradebook
             continue
         left_bytes -= file.stat().st_size
         if left_bytes < 0:
@@ -166,7 +168,7 @@ def _changed(lake: Lake, digests: Digests, named_paths: set[str]) -> Iterator[st
 
 
 def _parse(extras: Iterable[str]) -> Digests:
-    """Digests of commits' extra infos, in order. Ignores what gradebook did not write."""
+    """Digests from the extra information of commits, in order. Ignores commits that gradebook did not write."""
     digests: Digests = {}
     for extra in extras:
         try:

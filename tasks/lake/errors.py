@@ -61,8 +61,8 @@ def server_fault(lake: Lake, error: Exception) -> LakeUnavailable | None:
     """Translate a DuckDB error into `LakeUnavailable` if the catalog's server is down; None for other errors."""
     if lake.catalog == "sqlite" or not is_lost(error):
         return None
-    _, failure, rest = str(error).rpartition(CONNECTION_FAILURE)
-    reason = f": {CONNECTION_FAILURE}{rest.splitlines()[0]}" if failure else ""
+    _, failure, message = str(error).rpartition(CONNECTION_FAILURE)
+    reason = f": {CONNECTION_FAILURE}{message.splitlines()[0]}" if failure else ""
     return LakeUnavailable(f"{lake.name}: its server does not answer{reason}; run the same command again once it does")
 
 
@@ -134,9 +134,9 @@ def _reason(lake: Lake, text: str) -> str:
     """DuckDB's reason on one line. libpq quotes unparsable pieces of a connection string, possibly of its password."""
     if lake.catalog == "sqlite":
         return text.splitlines()[0]
-    _, failure, rest = text.rpartition(CONNECTION_FAILURE)
+    _, failure, reason = text.rpartition(CONNECTION_FAILURE)
     if failure:
-        return CONNECTION_FAILURE + rest.splitlines()[0]
+        return CONNECTION_FAILURE + reason.splitlines()[0]
     if "Unable to connect" in text:
         return "its connection string can't be read, or its host is not known"
     return text.replace(lake.address, "...").splitlines()[0]

@@ -56,12 +56,12 @@ class BucketLocation:
 def read_location(data: str) -> BucketLocation:
     """Parse `s3://BUCKET/PREFIX`. Raises `LakeError` with a message that repeats nothing that could be a key."""
     expected = "expected a local folder or s3://BUCKET/PREFIX, of letters, digits, '.', '-' and '_'"
-    scheme, _, rest = data.partition("://")
+    scheme, _, location = data.partition("://")
     if "@" in data or "?" in data:
         raise LakeError(
             f"--data: found {scheme}://... with a key or settings in it, {expected}; keys: AWS_ACCESS_KEY_ID"
         )
-    bucket, _, prefix = rest.partition("/")
+    bucket, _, prefix = location.partition("/")
     prefix = prefix.strip("/")
     if scheme != "s3" or not BUCKET.fullmatch(bucket):
         raise LakeError(f"--data: found {data!r}, {expected}")

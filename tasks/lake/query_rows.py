@@ -1,4 +1,4 @@
-"""Rows of a user's query in the forms of a file."""
+"""Writers of a user's query rows, one for each file format."""
 
 import csv
 from typing import Protocol
@@ -9,7 +9,7 @@ from gradebook.rubrics.model.errors import QueryError
 
 
 class Writable(Protocol):
-    """Part of a file that the writers use."""
+    """File that is open for writing text."""
 
     def write(self, text: str, /) -> int: ...
 

@@ -65,7 +65,7 @@ def read_run(
     select: str = "select * from runs where run_id = $run_id",
     option: str = "run",
 ) -> Row:
-    """One row of a select about the run `$run_id`. Raises `InputError`, at `option`, if the lake lacks the run."""
+    """Row of a select about the run `$run_id`. Raises `InputError`, at `option`, if the lake lacks the run."""
     rows = read_rows(connection, select, run_id=run_id)
     if not rows:
         raise InputError(option, f"no {run_id!r} in {lake.name}", "one of those that `gradebook runs` lists")
@@ -79,7 +79,7 @@ def read_published_run(
     select: str = "select * from runs where run_id = $run_id",
     option: str = "run",
 ) -> Row:
-    """One row of a select about a published run, with its status. Raises as `read_run`, and for other runs."""
+    """Row of a select about a published run, with its status. Raises as `read_run`, and for other runs."""
     run = read_run(connection, lake, run_id, select, option)
     if run["status"] != "published":
         reason = f" ({run['reason']})" if run.get("reason") else ""

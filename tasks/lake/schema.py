@@ -161,7 +161,7 @@ def copy_small_tables(
 ) -> None:
     """Shadow the lake's small tables by copies in memory, for a block of many queries; all copies have one version.
 
-    A query takes 4 ms for each table of a lake that it names, even an empty one, and a copy as long. Queries that name
+    A query takes 4 ms for each table of a lake that it names, even if empty; a copy takes as long. Queries that name
     `lake.TABLE`, and views of the lake, read the lake itself. Copies keep the order of rows. only: names of tables.
     stays_open: leave the transaction open for other reads of the lake: each takes a quarter of the time; writers wait.
     """
@@ -175,8 +175,8 @@ def copy_small_tables(
         for table, is_empty in rows
         if table in names and (only is None or table in only)
     ]
-    end = () if stays_open else ("commit",)
-    connection.execute(";".join(["begin", *statements, *end]))  # in one transaction, a third less time
+    commit = () if stays_open else ("commit",)
+    connection.execute(";".join(["begin", *statements, *commit]))  # in one transaction, a third less time
 
 
 def narrow_to_outputs(connection: duckdb.DuckDBPyConnection, run_id: str, output_ids: Sequence[str]) -> None:
@@ -215,7 +215,7 @@ def narrowed_to_outputs(
 
 
 def _fill_criteria(connection: duckdb.DuckDBPyConnection) -> None:
-    """Fill in the columns of `criteria` and the rows of `levels` that earlier gradebooks did not write."""
+    """Fill in the columns of `criteria` and the rows of `levels` that earlier versions of gradebook did not write."""
     bodies = connection.execute(query("lake/unfilled_rubrics")).fetchall()
     if not bodies:
         return
@@ -232,7 +232,7 @@ def _fill_criteria(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _fill_questions(connection: duckdb.DuckDBPyConnection) -> None:
-    """Fill in the digests of the texts that people rated, where the lake determines them.
+    """Fill in the digest of the criterion text that each rating is about, where the lake determines it.
 
     Ratings of a run's page are of the texts of the run's rubric. Ratings of a file are of the criterion's only text in
     the runs of the output. A rating with several possible texts remains without a digest.
@@ -353,11 +353,11 @@ def refuse_foreign_parts(connection: duckdb.DuckDBPyConnection, lake: Lake, at: 
     """
     own_names = KNOWN_VIEWS.keys() | table_names()
     for name in sorted(foreign_views(connection, at) & own_names):
-        raise _foreign(lake, f"a view {name} that gradebook did not make")
+        raise _foreign_part_error(lake, f"a view {name} that gradebook did not make")
     for (name,) in connection.execute(_MACROS).fetchall():
-        raise _foreign(lake, f"a function {name} in the catalog")
+        raise _foreign_part_error(lake, f"a function {name} in the catalog")
     for (path,) in connection.execute(query("lake/outside_paths")).fetchall():
-        raise _foreign(lake, f"a data file {path!r} outside the data folder")
+        raise _foreign_part_error(lake, f"a data file {path!r} outside the data folder")
 
 
 def foreign_views(connection: duckdb.DuckDBPyConnection, at: int | None) -> set[str]:
@@ -371,10 +371,10 @@ def views_ever(connection: duckdb.DuckDBPyConnection) -> set[str]:
     return {name for (name,) in connection.execute(_VIEWS_EVER).fetchall()}
 
 
-def _foreign(lake: Lake, found: str) -> LakeError:
+def _foreign_part_error(lake: Lake, part: str) -> LakeError:
     return LakeError(
         lake.name,
-        found,
+        part,
         "only what gradebook itself puts into a lake",
         "a newer gradebook may have made it; else remove it, or do not use this lake",
     )

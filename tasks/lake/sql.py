@@ -97,15 +97,15 @@ def _declared_table(
 def query(name: str, **replacements: str) -> str:
     """Select of sql/queries, by room and name: `query("ledger/cost_sums")`. A file is read when first needed.
 
-    replacements: for `{word}` in the file, where SQL takes no parameter: relations, columns, conditions on columns.
-    Values are always parameters. `{room/name}` in the file is another query. Raises `KeyError` for a word that the file
-    does not have.
+    replacements: for `{placeholder}` in the file, where SQL takes no parameter: relations, columns, conditions on
+    columns. Values are always parameters. `{room/name}` in the file is another query. Raises `KeyError` for a
+    placeholder that the file does not have.
     """
     text = _NESTED.sub(lambda match: f"({query(match[1])})", read_sql(f"queries/{name}.sql"))
-    for word, replacement in replacements.items():
-        if f"{{{word}}}" not in text:
-            raise KeyError(name, word)
-        text = text.replace(f"{{{word}}}", replacement)
+    for placeholder, replacement in replacements.items():
+        if f"{{{placeholder}}}" not in text:
+            raise KeyError(name, placeholder)
+        text = text.replace(f"{{{placeholder}}}", replacement)
     return text
 
 

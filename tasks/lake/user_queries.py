@@ -29,7 +29,7 @@ from gradebook.tasks.system.processes import ChildKilled, ChildTimeout, call_in_
 
 BATCH_ROWS = 10_000
 MARGIN_BYTES = 2**28
-DISK_SHARE = 4  # rows, and rows that DuckDB spills, may each take this part of the free disk
+DISK_SHARE = 4  # rows, and DuckDB's spilled rows, may each take a quarter of the free disk
 Rows = TypeVar("Rows")
 READING = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
 EXPLAIN = re.compile(r"\s*explain(\s+analyze)?\s+", re.IGNORECASE)
@@ -55,7 +55,7 @@ def run_bounded_query(lake: Lake, query: str, timeout_s: float) -> pa.Table:
         file = f"{folder}/rows.arrow"
 
         def write(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> None:
-            # DuckDB's own limit does not count single texts and lists; the margin is what it needs beside them.
+            # DuckDB's own limit does not count single texts and lists; the margin covers its other needs.
             ((limit,),) = connection.execute("select current_setting('memory_limit')").fetchall()
             limit_memory(_bytes(limit) + MARGIN_BYTES)
             limit_files(_disk_share(folder))
@@ -67,8 +67,8 @@ def run_bounded_query(lake: Lake, query: str, timeout_s: float) -> pa.Table:
             except OSError as error:
                 if error.errno != errno.EFBIG:
                     raise
-                what = f"rows that take more than 1/{DISK_SHARE} of the free disk"
-                raise QueryError("sql", what, "fewer rows", "TMPDIR names the folder that they go through") from None
+                excess = f"rows that take more than 1/{DISK_SHARE} of the free disk"
+                raise QueryError("sql", excess, "fewer rows", "TMPDIR names the folder that they go through") from None
 
         try:
             call_in_child(lambda: _run(lake, query, folder, write), timeout_s)

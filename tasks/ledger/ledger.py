@@ -97,7 +97,7 @@ def held_judgments(lake: Lake, keys: list[str]) -> dict[str, dict[str, Any]]:
 
 
 def answering_models(lake: Lake, run_id: str) -> list[tuple[str, str]]:
-    """Judges that a run paid, each with a model's name that its replies gave, sorted."""
+    """Pairs (judge, model name in its replies) of the judges that a run paid, sorted."""
     with connect(lake, read_only=True) as connection:
         return connection.execute(
             "select distinct judge, model_returned from judgments "

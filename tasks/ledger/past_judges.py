@@ -24,12 +24,12 @@ from gradebook.tasks.lake.sql import query
 
 _ORDERS = ("reply_order", "level_order", "flaws_first", "reply_format")
 _EXTRA = ("reasoning_effort", "verbosity", "thinking", "extra_body")
-_TOGETHER = ("reads_together", "questions_per_request")  # of a decision model
-SETTINGS = ("model", "temperature", "seed", "max_tokens", "packing", *_ORDERS, "epoch", *_EXTRA, *_TOGETHER)
+_QUESTION_BATCHING = ("reads_together", "questions_per_request")  # of a decision model
+SETTINGS = ("model", "temperature", "seed", "max_tokens", "packing", *_ORDERS, "epoch", *_EXTRA, *_QUESTION_BATCHING)
 OPINIONS = ("replicates", "replicate_share", "swap_share")
 DEVIATIONS = 4  # standard deviations by which a drawn share may differ from the requested one
 # Settings that affect only the price or the connection.
-_ASKING = ("base_url", "key", "key_header", "headers", "query", "prices", "service_tier", "mode")
+_CONNECTION_SETTINGS = ("base_url", "key", "key_header", "headers", "query", "prices", "service_tier", "mode")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def _member_like(member: PlainJudge, by_model: dict[str, JudgeSettings]) -> Plai
     if model is None or model.model not in by_model:
         return member
     like = by_model[model.model]
-    asking = {name: getattr(like, name) for name in _ASKING}
+    asking = {name: getattr(like, name) for name in _CONNECTION_SETTINGS}
     if "logprobs" in (like.mode, model.mode):  # the mode changes the question, not only the transport
         asking["mode"] = model.mode
     return model.model_copy(update=asking)

@@ -58,7 +58,7 @@ def write_recording(lake: Lake, folder: RunFolder, rubric: Rubric, path: Path) -
     cannot be written.
     """
     with connect(lake, read_only=True) as connection:
-        if not _find_asked(connection, folder, rubric):
+        if not _make_question_table(connection, folder, rubric):
             return 0
         further = f"insert into asked by name {query('ledger/further_replicates')}"
         connection.execute(further, {"run_id": folder.run_id})
@@ -73,10 +73,10 @@ def write_recording(lake: Lake, folder: RunFolder, rubric: Rubric, path: Path) -
     return count
 
 
-def _find_asked(connection: duckdb.DuckDBPyConnection, folder: RunFolder, rubric: Rubric) -> bool:
+def _make_question_table(connection: duckdb.DuckDBPyConnection, folder: RunFolder, rubric: Rubric) -> bool:
     """Create the table of questions; False if the run has none yet."""
-    counted = "select count(*) from runs where run_id = ? and status = 'published'"
-    if connection.execute(counted, [folder.run_id]).fetchone() != (0,):
+    published_count = "select count(*) from runs where run_id = ? and status = 'published'"
+    if connection.execute(published_count, [folder.run_id]).fetchone() != (0,):
         of_run = {"run_id": folder.run_id}
         connection.execute(f"create temp table asked as {query('ledger/questions_of_published')}", of_run)
         return True
@@ -91,7 +91,7 @@ def _find_asked(connection: duckdb.DuckDBPyConnection, folder: RunFolder, rubric
 def _lines(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Row]:
     for batch in connection.execute(query("ledger/recorded_replies"), {"run_id": run_id}).to_arrow_reader(BATCH_ROWS):
         for row in batch.to_pylist():
-            reply = _scored(row) if row["is_scored"] else _useless(row)
+            reply = _scored(row) if row["is_scored"] else _row_without_level(row)
             if reply is not None:
                 yield {name: row[name] for name in SLOT_FIELDS} | reply
 
@@ -101,7 +101,7 @@ def _scored(row: Row) -> Row:
     return {"level": row["level_id"]} | distribution | _reasons(row)
 
 
-def _useless(row: Row) -> Row | None:
+def _row_without_level(row: Row) -> Row | None:
     """Status of a question without a level; None if it was not asked."""
     useless = row["useless"] or {}
     status, _, reply = (row["reason"] or useless.get("status") or "").partition(": ")

@@ -51,8 +51,8 @@ class CostSum:
 class Spending:
     """Costs of a run, or of a lake since a time.
 
-    possible_usd: maximum additional cost of requests without a counted reply; None if unknown. fault: of its record.
-    shared_count: verdicts of the run by a judgment that another one of its verdicts has too.
+    possible_usd: maximum additional cost of requests without a counted reply; None if unknown. fault: of the budget
+    record. shared_count: verdicts of the run whose judgment another verdict of the run uses too.
     """
 
     run_id: str | None

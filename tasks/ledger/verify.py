@@ -1,4 +1,4 @@
-"""Verification of the ledger: keys recomputed from their sources, raw replies read again, verdicts looked up."""
+"""Verification of the ledger: recompute its keys, read its raw replies again, and look up its verdicts."""
 
 import math
 import re
@@ -123,7 +123,7 @@ def misread(
     elif style is None or identity.get("kind") != "openai_chat":
         return None
     elif style.reply == "logprobs":  # only the probabilities of the levels are stored
-        return _differences(judgment, _fitting(judgment, criterion))
+        return _differences(judgment, _implied_level(judgment, criterion))
     else:
         reply = _reread(judgment, criterion, case, style, is_plain="reply_format" in identity)
         if reply is not None and reply.status == "scored" and judgment["status"] in READ_LATER:
@@ -163,7 +163,7 @@ def _reread_recorded(judgment: Row, output: str) -> ReadReply | None:
         return None
 
 
-def _fitting(judgment: Row, criterion: Criterion) -> dict[str, str | None]:
+def _implied_level(judgment: Row, criterion: Criterion) -> dict[str, str | None]:
     """Level implied by a distribution: the most probable, and the worse of equal ones."""
     if judgment["status"] != "scored":
         return {"level_id": None, "distribution": None}
@@ -205,7 +205,7 @@ NOT_REREAD = "replies that can't be read again"
 
 @dataclass(frozen=True, slots=True)
 class LedgerMismatch:
-    """One difference. judgment_id: None for a verdict without a judgment."""
+    """One difference between the ledger and its sources. judgment_id: None for a verdict without a judgment."""
 
     judgment_id: str | None
     run_id: str
@@ -234,10 +234,10 @@ class Verification:
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
-    def skip(self, why: str) -> None:
+    def skip(self, reason: str) -> None:
         """Count a judgment that cannot be compared with all its sources."""
         self.not_checked_count += 1
-        self.not_recomputed[why] = self.not_recomputed.get(why, 0) + 1
+        self.not_recomputed[reason] = self.not_recomputed.get(reason, 0) + 1
 
     def find(self, finding: LedgerMismatch) -> None:
         """Count a finding, and store it up to the limit."""
@@ -288,9 +288,11 @@ class Verifier:
     verification: Verification
     runs: dict[str, PayingRun]
     rubrics: RubricCache
-    _own: Callable[[str], Criterion] = field(default_factory=lambda: lru_cache(maxsize=10_000)(read_case_criterion))
+    _read_case_criterion: Callable[[str], Criterion] = field(
+        default_factory=lambda: lru_cache(maxsize=10_000)(read_case_criterion)
+    )
     # output_id and view, recomputed id, digests of the case
-    _last: tuple[tuple[str, View], str, tuple[str, ...]] = (("", View()), "", ())
+    _last_digests: tuple[tuple[str, View], str, tuple[str, ...]] = (("", View()), "", ())
 
     def verify(self, row: Row) -> None:
         """Compare one judgment with all known sources."""
@@ -304,7 +306,7 @@ class Verifier:
         if criterion is not None and criterion.method.kind != "judge":
             return self.verification.skip(IN_PARTS)
         if row["output"] is None or criterion is None:
-            return self._miss(row, run, criterion)
+            return self._report_missing_source(row, run, criterion)
         view = view_of(criterion)
         found_id, cases = self._digests(row, view)
         if found_id != row["output_id"]:
@@ -341,10 +343,10 @@ class Verifier:
 
     def _criterion(self, run: PayingRun, row: Row) -> Criterion | None:
         if row["own_body"] is not None:
-            return self._own(row["own_body"])
+            return self._read_case_criterion(row["own_body"])
         return self.rubrics.criterion(run.rubric, row["criterion_id"])
 
-    def _miss(self, row: Row, run: PayingRun, criterion: Criterion | None) -> None:
+    def _report_missing_source(self, row: Row, run: PayingRun, criterion: Criterion | None) -> None:
         """Report a missing source: a fault only in a published run."""
         if not run.is_published:
             return self.verification.skip(UNPUBLISHED)
@@ -359,12 +361,12 @@ class Verifier:
 
         Cached, as judgments of one output mostly follow one another.
         """
-        if self._last[0] != (row["output_id"], view):
+        if self._last_digests[0] != (row["output_id"], view):
             content = output_id(stored_output(row))
             case = stored_case(row).seen(view)
             digests = dict.fromkeys((case_digest(case), case_digest(case, shows_chat=False)))
-            self._last = ((row["output_id"], view), content, tuple(digests))
-        return self._last[1], self._last[2]
+            self._last_digests = ((row["output_id"], view), content, tuple(digests))
+        return self._last_digests[1], self._last_digests[2]
 
     def _reread(self, row: Row, judge: RecordedJudge, criterion: Criterion) -> None:
         differences = misread(row, criterion, stored_case(row).seen(view_of(criterion)), judge.identity, judge.style)
@@ -433,7 +435,7 @@ def verify_ledger(
     for an unknown run.
     """
     verification = Verification()
-    with _opened(lake) as connection:
+    with _connected(lake) as connection:
         runs = _read_runs(connection)
         if run_id is not None and run_id not in runs:
             raise InputError("--run", f"no {run_id!r} in {lake.name}", "one that `gradebook runs` lists")
@@ -453,7 +455,7 @@ def verify_ledger(
 
 
 @contextmanager
-def _opened(lake: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
+def _connected(lake: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
     """Connection to the lake, with a memory limit and a temporary folder for spilling."""
     with (
         connect_up_to_date(lake, is_unshared=True) as connection,

@@ -55,7 +55,7 @@ def check_marts(connection: duckdb.DuckDBPyConnection) -> list[CheckFinding]:
     checks = checks_of("marts")
     needed = {check.needed for check in checks if check.needed is not None}
     empty = {relation for relation in needed if not has_rows(connection, relation)}
-    return [_met(check) if check.needed in empty else _run(connection, check) for check in checks]
+    return [_met_finding(check) if check.needed in empty else _run(connection, check) for check in checks]
 
 
 def check_rows(stage: TableStage, rows: Path | pa.Table) -> list[CheckFinding]:
@@ -72,12 +72,12 @@ def check_rows(stage: TableStage, rows: Path | pa.Table) -> list[CheckFinding]:
 @cache
 def checks_of(stage: Stage, columns: frozenset[str] | None = None) -> tuple[Check, ...]:
     """Checks of a stage, by name. columns: of the relation, if it may lack some. Raises `UnknownRelation`."""
-    checks = [*map(_of_file, read_layer(f"checks/{stage}")), *_declared(stage, columns)]
+    checks = [*map(_file_check, read_layer(f"checks/{stage}")), *_declared(stage, columns)]
     runnable = [check for check in checks if columns is None or check.column is None or check.column in columns]
     return tuple(sorted(runnable, key=lambda check: check.name))
 
 
-def _of_file(file: Model) -> Check:
+def _file_check(file: Model) -> Check:
     """Check of a file: its rule and severity are the leading comment and the line `-- severity: error|warning`."""
     stage = file.layer.removeprefix("checks/")
     relations_read(file, known_relations() if stage == "marts" else frozenset({stage}))
@@ -101,10 +101,10 @@ def _declared(stage: Stage, columns: frozenset[str] | None) -> Iterator[Check]:
             relation, needed = (name, name) if is_mart else (f"stg_{name}", f"source_{name}")
             yield from _declared_of(name, table, relation, needed)
         elif stage == name:
-            yield from _declared_of(name, _only(table, columns), name, None)
+            yield from _declared_of(name, _without_absent_columns(table, columns), name, None)
 
 
-def _only(table: DeclaredTable, columns: frozenset[str] | None) -> DeclaredTable:
+def _without_absent_columns(table: DeclaredTable, columns: frozenset[str] | None) -> DeclaredTable:
     """Table without null rules about columns that its relation lacks."""
     if columns is None:
         return table
@@ -112,6 +112,7 @@ def _only(table: DeclaredTable, columns: frozenset[str] | None) -> DeclaredTable
 
 
 def _declared_of(name: str, table: DeclaredTable, relation: str, needed: str | None) -> Iterator[Check]:
+    """Checks of one table: its grain, null rules and ranges."""
     grain, key = table.grain, ", ".join(table.grain)
     if grain:
         sql = f"select {key}, count(*) as row_count from {relation} group by {key} having count(*) > 1"
@@ -121,32 +122,35 @@ def _declared_of(name: str, table: DeclaredTable, relation: str, needed: str | N
         sql = f"select {', '.join(dict.fromkeys([*grain, *table.not_null]))} from {relation} where {broken}"
         yield Check(f"{name}_not_null", f"No row of {name} lacks {names}.", "error", sql, needed)
     if table.ranges:
-        rule = ", ".join(f"{column} {_range_words(*ends)}" for column, ends in table.ranges.items())
-        broken = " or ".join(f"not ({_in_range(column, *ends)})" for column, ends in table.ranges.items())
+        rule = ", ".join(f"{column} {_range_text(*bounds)}" for column, bounds in table.ranges.items())
+        broken = " or ".join(f"not ({_in_range(column, *bounds)})" for column, bounds in table.ranges.items())
         sql = f"select {', '.join(dict.fromkeys([*grain, *table.ranges]))} from {relation} where {broken}"
         yield Check(f"{name}_in_range", f"Values of {name} are in range: {rule}.", "error", sql, needed)
 
 
 def _in_range(column: str, least: float | None, most: float | None) -> str:
     """Condition on a column; null where the column is. NaN, which DuckDB takes for the greatest number, breaks it."""
-    ends = [f"{column} >= {least}" if least is not None else "", f"{column} <= {most}" if most is not None else ""]
-    return " and ".join([*filter(None, ends), *([] if most is not None else [f"not isnan({column}::double)"])])
+    conditions = [
+        f"{column} >= {least}" if least is not None else "",
+        f"{column} <= {most}" if most is not None else "",
+    ]
+    return " and ".join([*filter(None, conditions), *([] if most is not None else [f"not isnan({column}::double)"])])
 
 
-def _range_words(least: float | None, most: float | None) -> str:
+def _range_text(least: float | None, most: float | None) -> str:
     if least is None or most is None:
         return f"at most {most}" if least is None else f"at least {least}"
     return f"{least}..{most}"
 
 
-def _met(check: Check) -> CheckFinding:
+def _met_finding(check: Check) -> CheckFinding:
     return CheckFinding(check.name, check.rule, check.severity, 0, None)
 
 
 def _run(connection: duckdb.DuckDBPyConnection, check: Check) -> CheckFinding:
     """Finding of a check. A count takes longer to plan than a search for one row."""
     if not has_rows(connection, f"({check.sql})"):
-        return _met(check)
+        return _met_finding(check)
     query = f"select count(*), min(broken::varchar) from ({check.sql}) as broken"
     broken_count, example = connection.execute(query).fetchone() or (0, None)
     return CheckFinding(check.name, check.rule, check.severity, broken_count, example)

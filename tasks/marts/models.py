@@ -30,11 +30,11 @@ from gradebook.tasks.lake.sql import NO_PROGRESS_BAR, declared_tables, open_data
 def add_functions(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the SQL functions; those of an earlier build on this connection stay."""
     double = connection.sqltype("double")  # duckdb.sqltype opens a database of its own
-    ends = connection.struct_type({"low": double, "high": double})
+    interval = connection.struct_type({"low": double, "high": double})
     test = connection.struct_type({"p": double, "standard_error": double})
     # DuckDB refuses a second function of a name; its list of all functions would take longer than a run's marts.
     with suppress(duckdb.NotImplementedException):
-        connection.create_function("score_ends", _score_ends, [double] * 8, ends, type=ARROW, null_handling=SPECIAL)
+        connection.create_function("score_ends", _score_ends, [double] * 8, interval, type=ARROW, null_handling=SPECIAL)
         connection.create_function("shortfall_test", _shortfall_test, [double] * 6, test, type=ARROW)
 
 
@@ -50,8 +50,8 @@ def _score_ends(  # noqa: PLR0913 - DuckDB counts them
 ) -> pa.Array:
     """{low, high} of `score_ends`, null where it is NaN."""
     means = Means(*(_floats(column) for column in (n, unit_count, mean, sd, error, df)))
-    ends = score_ends(means, _floats(skewness), level=_floats(level))
-    return pa.StructArray.from_arrays([pa.array(end, from_pandas=True) for end in ends], ["low", "high"])
+    interval = score_ends(means, _floats(skewness), level=_floats(level))
+    return pa.StructArray.from_arrays([pa.array(bound, from_pandas=True) for bound in interval], ["low", "high"])
 
 
 def _shortfall_test(
@@ -90,7 +90,7 @@ SOURCES = frozenset(
 # to the file; compression takes longer, but in the file ten million rows need a third of the space.
 MATERIALIZED: Mapping[str, str] = MappingProxyType({"view": "temp view", "table": "temp table", "file": "table"})
 _MATERIALIZED = re.compile(r"^-- materialized: (\w+)$", re.MULTILINE)
-# A table with this line is made without a query, and a check not run, where the named relation has no rows: planning a
+# A table with this line is created empty, and a check is skipped, if the named relation has no rows: planning a
 # query takes longer than running it over few rows.
 _EMPTY_WITHOUT = re.compile(r"^-- empty without: (\w+)$", re.MULTILINE)
 # Relations as DuckDB's parser finds them in sql/, a hundred times as fast: a test compares the two.
@@ -154,11 +154,11 @@ def build_marts(connection: duckdb.DuckDBPyConnection, only: str | tuple[str, ..
     add_functions(connection)
     for macro in read_layer("macros"):
         connection.execute(macro.sql)
-    wanted = (only,) if isinstance(only, str) else only or mart_names()
+    names = (only,) if isinstance(only, str) else only or mart_names()
     build = _Build(connection)
-    for name in wanted:
+    for name in names:
         build.add(name)
-    return tuple(name for name in mart_names() if name in wanted)
+    return tuple(name for name in mart_names() if name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +181,9 @@ class _Build:
             return
         for relation in relations_read(model, known_relations()):
             self.add(relation)
-        counted = self.connection.execute(f"create or replace {_relation(model)} {name} as {model.sql}").fetchall()
-        if counted:  # a table, not a view
-            self.has_rows[name] = counted != [(0,)]
+        count_rows = self.connection.execute(f"create or replace {_relation(model)} {name} as {model.sql}").fetchall()
+        if count_rows:  # of a table; a view has none
+            self.has_rows[name] = count_rows != [(0,)]
 
     def _is_empty(self, relation: str) -> bool:
         self.add(relation)

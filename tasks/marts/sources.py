@@ -19,7 +19,7 @@ from gradebook.tasks.runs.run import Run
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import read_timings
 
-# Of outputs and verdicts: up to some thousand outputs, most of the time goes to planning, and threads wait for another.
+# Size of outputs and verdicts that one thread reads: up to some thousand outputs, planning takes most of the time.
 ONE_THREAD_BYTES = 2**20
 # parent: the enclosing category, null at the top
 CATEGORIES_SCHEMA = pa.schema([pa.field("category", pa.string()), pa.field("parent", pa.string())])
@@ -33,7 +33,7 @@ _PAID_SCHEMA = pa.schema(
 )
 # A node on the path from the root of a category tree ('' for the whole) down to the criterion, and its weight among its
 # siblings under parent. No rows without a tree.
-# A criterion that applies by a condition; is_required: it has to have a score where the condition holds.
+# A criterion with a condition; is_required: it must have a score where the condition holds.
 CONDITIONS_SCHEMA = pa.schema([pa.field("criterion_id", pa.string()), pa.field("is_required", pa.bool_())])
 STEPS_SCHEMA = pa.schema(
     [
@@ -80,7 +80,10 @@ def add_rubric_sources(connection: duckdb.DuckDBPyConnection, run_id: str, rubri
             schema=CATEGORY_WEIGHTS_SCHEMA,
         ),
         "source_conditions": pa.Table.from_pylist(
-            [{"criterion_id": each.id, "is_required": each.required} for each in rubric.conditional_criteria],
+            [
+                {"criterion_id": criterion.id, "is_required": criterion.required}
+                for criterion in rubric.conditional_criteria
+            ],
             schema=CONDITIONS_SCHEMA,
         ),
         "source_steps": pa.Table.from_pylist(
@@ -99,8 +102,8 @@ def add_rubric_sources(connection: duckdb.DuckDBPyConnection, run_id: str, rubri
 def add_cost_sources(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
     """Make the sources of the mart `stage_costs`: the run's timings and the judgments it paid for."""
     connection.register("source_timings", read_timings(run.folder))
-    paid = paid_judgments(run.lake, run.run_id) if run.asks_models else _PAID_SCHEMA.empty_table()
-    connection.register("source_judgments", paid)
+    judgments = paid_judgments(run.lake, run.run_id) if run.asks_models else _PAID_SCHEMA.empty_table()
+    connection.register("source_judgments", judgments)
 
 
 def paid_judgments(lake: Lake, run_id: str) -> pa.Table:

@@ -9,5 +9,5 @@ def begin_command(began_at_s: float) -> None:
 
 
 def take_start() -> float | None:
-    """When the command began; None where no command runs, or an earlier run has taken it."""
+    """Start of the command, by `time.perf_counter`; None if no command runs or an earlier run has taken it."""
     return _begun.pop() if _begun else None

@@ -1,8 +1,8 @@
 """Events of a run in progress: log lines, and OpenTelemetry spans and metrics if an exporter is configured.
 
 Events never quote an output, a prompt, a reply or a key: they have names, counts, times, costs and error types only.
-Spans and metrics need the extra `otel`; names follow the GenAI semantic conventions. An unreachable receiver costs a
-run two seconds at most, once.
+Spans and metrics need the extra `otel`; names follow the GenAI semantic conventions. An unreachable receiver delays a
+run once, by at most two seconds.
 """
 
 import atexit
@@ -35,7 +35,7 @@ class Piece:
     criterion_id: str | None = None
     shard: int | None = None
     counts: dict[str, int] = field(default_factory=dict)
-    names: Mapping[str, object] = field(default_factory=dict)  # of a run: its rubric, judge and dataset
+    names: Mapping[str, object] = field(default_factory=dict)  # rubric, judge and dataset of a run
 
     @property
     def fields(self) -> dict[str, object]:
@@ -157,7 +157,7 @@ class FinishedRequest:
 
 
 class Tracing:
-    """Spans and metrics of this process, sent by threads of their own."""
+    """Spans and metrics of this process, sent in the background."""
 
     def __init__(self) -> None:
         from gradebook.tasks.system.exporters import EXPORT_TIMEOUT_S, Receiver, open_providers
@@ -215,13 +215,13 @@ class Tracing:
         }
         shared = {name: value for name, value in shared.items() if value is not None}
         tokens = {"input": finished.prompt_tokens, "output": finished.completion_tokens}
-        used = {f"gen_ai.usage.{kind}_tokens": count for kind, count in tokens.items() if count is not None}
+        token_counts = {f"gen_ai.usage.{kind}_tokens": count for kind, count in tokens.items() if count is not None}
         more = _attributes({"run_id": run_id, "cost_usd": finished.cost_usd})
         span = self._start(
             f"chat {finished.model}",
             run_id,
             "score",
-            shared | used | more,
+            shared | token_counts | more,
             kind=SpanKind.CLIENT,
             start_time=finished.started_ns,
         )

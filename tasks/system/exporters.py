@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 
 NAME = "gradebook"
 EXPORT_TIMEOUT_S = 2.0
-GONE_S = 60.0  # how long nothing is sent to a receiver that did not answer
+GONE_S = 60.0  # pause before the next attempt to reach a receiver that did not answer
 
 
 class Receiver:
@@ -46,9 +46,9 @@ class _Spans(SpanExporter):
         """Send spans; fail at once while sending is suspended."""
         if self._receiver.is_gone:
             return SpanExportResult.FAILURE
-        sent = self._exporter.export(spans)
-        self._receiver.note(sent is SpanExportResult.SUCCESS)
-        return sent
+        outcome = self._exporter.export(spans)
+        self._receiver.note(outcome is SpanExportResult.SUCCESS)
+        return outcome
 
     def shutdown(self) -> None:
         """Close the connection."""
@@ -68,9 +68,9 @@ class _Metrics(OTLPMetricExporter):
         """Send metrics; fail at once while sending is suspended."""
         if self._receiver.is_gone:
             return MetricExportResult.FAILURE
-        sent = super().export(metrics_data, timeout_millis, **more)
-        self._receiver.note(sent is MetricExportResult.SUCCESS)
-        return sent
+        outcome = super().export(metrics_data, timeout_millis, **more)
+        self._receiver.note(outcome is MetricExportResult.SUCCESS)
+        return outcome
 
 
 def open_providers(receiver: Receiver) -> tuple[TracerProvider, MeterProvider]:

@@ -59,7 +59,7 @@ def write_bytes(path: Path, content: bytes, *, is_synced: bool = False) -> None:
 
 
 def append_whole(file: int | None, lines: bytes, *, is_synced: bool = False) -> str | None:
-    """Append lines to an open file in one call; returns the fault, if any: nothing may follow half a line.
+    """Append lines to an open file in one call; returns the fault, if any: a line may be cut, so append no more.
 
     file: None if closed. is_synced: wait until the lines are on disk, not only in the kernel.
     """
@@ -75,7 +75,7 @@ def append_whole(file: int | None, lines: bytes, *, is_synced: bool = False) -> 
 
 
 def refuse_file(option: str, path: Path, suffixes: Sequence[str], expected: str) -> None:
-    """Raise `InputError` for a path where an option writes no new file: of another suffix, or one that exists."""
+    """Raise `InputError` if an option can't write a new file: the path has another suffix, or the file exists."""
     if path.suffix not in suffixes:
         raise InputError(option, str(path), expected)
     if path.exists():
@@ -83,7 +83,7 @@ def refuse_file(option: str, path: Path, suffixes: Sequence[str], expected: str)
 
 
 def try_lock(path: Path) -> int | None:
-    """Lock a file, made where it is missing, until its descriptor is closed; None if another process locks it."""
+    """Lock a file, created if missing; returns a descriptor, whose closing unlocks it. None if it is locked already."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -99,7 +99,7 @@ def append_lines(path: Path, lines: bytes) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)  # else the truncation below could remove another process's lines
         size = os.fstat(descriptor).st_size
-        # One write is whole or absent after a SIGKILL. A nearly full disk takes a part of it.
+        # After a SIGKILL one write is complete or absent. A nearly full disk stores only a part.
         if os.write(descriptor, lines) < len(lines):
             os.ftruncate(descriptor, size)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
@@ -107,7 +107,7 @@ def append_lines(path: Path, lines: bytes) -> None:
         os.close(descriptor)
 
 
-# Of a run's Parquet files. A reader that asks for it finds each changed bit of a page by its checksum.
+# Options of a run's Parquet files: a reader that verifies the checksums detects every changed bit of a page.
 PARQUET_SETTINGS: Mapping[str, Any] = MappingProxyType({"compression": "zstd", "write_page_checksum": True})
 
 
@@ -123,9 +123,9 @@ _CLOCK_MARGIN_S = 2.0  # file systems have clocks of their own
 
 
 class GroupCommit:
-    """Brings an appended file to disk at most 50 ms or 64 appends late, in a thread of its own.
+    """Thread that syncs an appended file to disk at most 50 ms or 64 appends late.
 
-    After a power cut the appends of these last milliseconds may be missing, and nothing else.
+    After a power cut only the appends of these last milliseconds may be missing.
     """
 
     def __init__(self, file: int) -> None:
@@ -134,7 +134,7 @@ class GroupCommit:
         self._unsynced_count = 0
         self._is_closed = False
         self._thread: threading.Thread | None = None
-        self.fault: str | None = None  # of an earlier fsync: what was appended may be lost
+        self.fault: str | None = None  # fault of an earlier fsync: appended lines may be lost
 
     def note(self) -> None:
         """Count an append."""

@@ -21,11 +21,11 @@ MOST_CONNECTIONS = 512
 HEADER_TIMEOUT_S = 5.0  # until a request's header is complete
 BODY_TIMEOUT_S = 60.0
 MOST_BODY_BYTES = 2**26
-MOST_HELD_BYTES = 2**28  # of the bodies of all requests of a server that are not answered yet
+MOST_HELD_BYTES = 2**28  # size of the bodies of all requests in progress, together
 MOST_HEADER_BYTES = 32_768
 MOST_JSON_DEPTH = 100
-_MOST_BRACKETS = 500_000  # of a body of JSON
-MOST_WRONG_TOKENS, WRONG_TOKENS_S = 20, 60.0  # within this time, from all clients together
+_MOST_BRACKETS = 500_000  # most brackets in a JSON body
+MOST_WRONG_TOKENS, WRONG_TOKENS_S = 20, 60.0  # wrong tokens of all clients together, in this many seconds
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 REFUSALS = {
     400: "JSON nested too deeply.",
@@ -103,7 +103,7 @@ def hosts_of(port: int, host: str = LOOPBACK[0], trusted: Iterable[str] = ()) ->
 
 
 def refuse_without_token(token: str | None) -> Refuse:
-    """Require a token, as a bearer or as the password of HTTP's basic scheme, which fits a URL. None: no token."""
+    """Require a token: as a bearer token, or as the password of HTTP's basic scheme. None: require none."""
 
     def refuse(_scope: Scope, headers: Headers) -> int | None:
         scheme, _, credentials = "".join(headers.getlist("authorization")).partition(" ")
@@ -119,9 +119,9 @@ def refuse_without_token(token: str | None) -> Refuse:
 class Rules:
     """Rules of a server for the requests that it takes.
 
-    hosts: HOST:PORT that requests may name (see `hosts_of`). schemes: of origins that these hosts may have.
-    needs_origin: whether requests that change something have to name theirs, as browsers do. headers: of every
-    response, beside `HEADERS`.
+    hosts: HOST:PORT that requests may name (see `hosts_of`). schemes: schemes of the origins with these hosts.
+    needs_origin: whether requests that change something must name their origin, as browsers do. headers: headers of
+    every response, besides `HEADERS`.
     """
 
     hosts: tuple[str, ...]
@@ -136,8 +136,8 @@ class Guard:
     """ASGI application in front of another one.
 
     Refuses other hosts' names (a web page whose name was rebound to this address), other origins, requests without
-    access, and bodies that are too large, too slow, too many at once or JSON too deep. A request is closed with its
-    refusal.
+    access, and bodies that are too large, too slow, too many at once or JSON too deep. A refusal closes the
+    connection.
     """
 
     def __init__(self, app: ASGIApp, rules: Rules) -> None:
@@ -171,7 +171,7 @@ class Guard:
             self._held_bytes -= sum(map(len, body))
 
     async def _read_body(self, headers: Headers, receive: Receive, body: list[bytes]) -> int | None:
-        """Read a body into a list, of one entry afterwards. Returns the HTTP status if the body is refused."""
+        """Read a body into a list, as its only entry. Returns the HTTP status if the body is refused, else None."""
         most_bytes, size = self._rules.most_body_bytes, 0
         with suppress(ValueError):
             if any(int(length) > most_bytes for length in headers.getlist("content-length")):
@@ -194,7 +194,7 @@ class Guard:
         return None
 
     def _refusal(self, scope: Scope, headers: Headers) -> int | None:
-        """HTTP status of a request that is refused before its body is read; None if it is not."""
+        """HTTP status if a request is refused before its body is read, else None."""
         hosts, origins = headers.getlist("host"), [origin.lower() for origin in headers.getlist("origin")]
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             return 421
@@ -219,7 +219,7 @@ def json_depth(content: bytes) -> int:
     depth = deepest = 0
     if (count := content.count(b"[") + content.count(b"{")) > _MOST_BRACKETS:
         return count
-    if count <= MOST_JSON_DEPTH:  # as nearly all are
+    if count <= MOST_JSON_DEPTH:  # the usual case
         return 0
     for bracket in _JSON_STRING.sub(b"", content).translate(None, _BRACKETS):
         depth += 1 if bracket in b"[{" else -1
@@ -249,7 +249,7 @@ def server_settings() -> dict[str, Any]:
 
 
 def _bounded_protocol() -> Any:
-    """Protocol class of uvicorn that closes connections without a whole header in time, and those that are too many."""
+    """Protocol class of uvicorn that closes connections beyond a limit, and connections whose header takes too long."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class BoundedProtocol(H11Protocol):

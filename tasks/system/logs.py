@@ -17,7 +17,7 @@ FIELDS = "gradebook_fields"  # attribute of a record with its extra fields
 _PREFECT_LEVEL = "PREFECT_LOGGING_LEVEL"
 _SILENT = "CRITICAL"  # the Prefect level set by `gradebook evaluate`, unless verbose
 
-logging.getLogger(LOGGER).addHandler(logging.NullHandler())  # else Python prints warnings that nobody asked for
+logging.getLogger(LOGGER).addHandler(logging.NullHandler())  # without a handler Python prints warnings to stderr
 
 
 class JsonFormatter(logging.Formatter):

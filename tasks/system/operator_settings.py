@@ -56,9 +56,9 @@ class _SettingsFile(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class AllowedKey:
-    """A key that may go to a host. name: variable, or secret:BLOCK. port: None for every port.
+    """Key that may be sent to a host. name: a variable, or secret:BLOCK. port: None for every port.
 
-    is_plain: also without TLS; to this machine itself always.
+    is_plain: whether also without TLS; to this machine itself that is always allowed.
     """
 
     name: str
@@ -81,7 +81,7 @@ class OperatorSettings:
     keys: tuple[AllowedKey, ...] = ()
     functions: tuple[str, ...] = ()
     folders: tuple[Path, ...] = ()
-    buckets: tuple[str, ...] = ()  # entries of the folders that are s3://BUCKET or s3://BUCKET/PREFIX
+    buckets: tuple[str, ...] = ()  # allowed folders of the form s3://BUCKET or s3://BUCKET/PREFIX
     programs: tuple[str, ...] = ()  # whole commands, literally
     providers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # sections [providers.NAME], as written
 
@@ -142,7 +142,7 @@ def allowing(name: str, address: str) -> str:
 
 
 def where_to_allow(entry: str) -> str:
-    """Where the operator writes an entry for a key, as the end of a sentence."""
+    """End of a sentence that says where the operator writes an entry for a key."""
     return f'{KEYS}="{entry}" in the environment, or {entry!r} under [keys] allow in ~/.config/gradebook/settings.toml'
 
 
@@ -151,7 +151,7 @@ def is_below(path: str, root: str, folder: Path = Path()) -> bool:
 
     folder: base of a relative path.
     """
-    if "\0" in path:  # which no file's name has
+    if "\0" in path:  # no file name contains NUL
         return False
     parts = Path(path).parts
     plain = list(takewhile(lambda part: not glob.has_magic(part), parts))

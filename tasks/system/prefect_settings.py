@@ -73,7 +73,7 @@ def profiles_file() -> Path:
 
 
 def may_name_server(environ: Mapping[str, str]) -> bool:
-    """Whether a variable or a file that Prefect reads may name its server. Prefect knows, but its import is slow."""
+    """Whether a variable or file that Prefect reads may name its server; found without Prefect's slow import."""
     if any(name.upper() in NAMING for name in environ) or folder_settings():
         return True
     try:

@@ -160,12 +160,12 @@ def core_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-# Tasks waiting for a judge may be many; computing tasks hold a shard in memory each.
+# Many tasks may wait for a judge; each computing task holds a shard in memory.
 COMPUTING = threading.BoundedSemaphore(core_count())
 
 
 _CHUNK = 2**16
-_STOPPED = 70  # exit code of a child that could not report
+_STOPPED = 70  # exit code of a child that could not send its outcome
 
 
 class ChildKilled(Exception):
@@ -173,7 +173,7 @@ class ChildKilled(Exception):
 
 
 class ChildTimeout(Exception):
-    """The child was still at work at the end of its time."""
+    """The child did not finish within its time limit."""
 
 
 def call_in_child(call: Callable[[], None], timeout_s: float) -> None:
@@ -259,7 +259,7 @@ def _read_report(read_end: int, deadline: float) -> bytes:
         chunks.append(chunk)
 
 
-_CALL_PROGRAM = (  # with the same path: a user's folder such as tasks/ must not hide a library's
+_CALL_PROGRAM = (  # with the parent's import path: a user's folder such as tasks/ must not hide a library
     f"import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {__name__} import serve_call; serve_call()"
 )
 Parameters = ParamSpec("Parameters")
@@ -269,7 +269,7 @@ Returned = TypeVar("Returned")
 def call_in_new_process(
     function: Callable[Parameters, Returned], *args: Parameters.args, **kwargs: Parameters.kwargs
 ) -> Returned:
-    """Call a function of a module in a new process, which takes a second or two to start; raises what it raises.
+    """Call a function of a module in a new process, which starts in about a second; returns or raises as it does.
 
     The process is in a session of its own: Ctrl-C does not end it, and it ends by itself. Raises `UnfinishedError` if
     it is killed.

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 MASK = "[secret]"
-SHORTEST_SECRET = 8  # shorter ones occur in ordinary words by chance
+SHORTEST_SECRET = 8  # characters: shorter values occur in ordinary words by chance
 _NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|AUTH|CREDENTIAL", re.IGNORECASE)
-_OURS = "GRADEBOOK_ALLOW_"  # names of keys
+_OURS = "GRADEBOOK_ALLOW_"  # variables with names of keys, not keys
 
 
 def without_secret_values(text: str, environ: Mapping[str, str]) -> str:

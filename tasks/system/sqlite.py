@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def transaction(database: sqlite3.Connection, kind: str = "immediate") -> Iterator[None]:
-    """Commit what the block does; an exception rolls it back. kind: SQLite's word after `begin`."""
+    """Run the block in a transaction; an exception rolls it back. kind: SQLite's word after `begin`."""
     database.execute(f"begin {kind}")
     try:
         yield
@@ -27,7 +27,7 @@ def transaction(database: sqlite3.Connection, kind: str = "immediate") -> Iterat
 
 
 lake_turn = threading.RLock()  # held by a thread while it is connected to a lake
-unforked = threading.RLock()  # held by a thread while it uses SQLite by itself; it connects to no lake meanwhile
+unforked = threading.RLock()  # held by a thread while it uses SQLite directly, without connecting to a lake
 
 
 def _hold() -> None:

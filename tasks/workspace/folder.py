@@ -12,12 +12,10 @@ from typing import Literal, Self, get_args
 from gradebook.rubrics.model.errors import LakeError
 from gradebook.tasks.system.files import write_text
 
-DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"  # of commands and flows that are given none
+DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"  # used by commands and flows without `--lake`
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")  # a folder's name, never a path
 LATEST = "latest"  # in place of a run's id: the latest published run
-SITE_URL = (
-    "GRADEBOOK_SITE_URL"  # where the folder of `gradebook lake site` is served: links to reports then open anywhere
-)
+SITE_URL = "GRADEBOOK_SITE_URL"  # address that serves the folder of `gradebook lake site`, for links to reports
 DetailTable = Literal[
     "opinions", "claims", "claim_verdicts", "step_verdicts", "step_opinions", "similarities", "judged_preferences"
 ]  # tables with the details of a run's verdicts, each with run_id, output_id and criterion_id
@@ -43,7 +41,7 @@ def usual_lake() -> str:
 
 
 def refuse_run_ids(run_ids: Iterable[str | None]) -> None:
-    """Raise `LakeError` for run ids that gradebook does not give: pages and folders are named after them."""
+    """Raise `LakeError` for invalid run ids: pages and folders are named after them."""
     for run_id in run_ids:
         if run_id is not None and not RUN_ID.fullmatch(run_id):
             expected = "up to 80 letters, digits, - and _; the catalog was changed by something else"
@@ -158,7 +156,7 @@ class RunFolder:
 
     @property
     def plan_folder(self) -> Path:
-        """Plan files of all criteria and shards, of more than one schema: readers name the criteria."""
+        """Plan files of all criteria and shards. Their schemas differ, so readers name the criteria."""
         return self.path / "plan"
 
     def plan_file(self, criterion_id: str, shard_index: int) -> Path:
@@ -222,7 +220,7 @@ class RunFolder:
 
     @property
     def is_untidy(self) -> bool:
-        """Whether working files of the run are left."""
+        """Whether the run still has working files."""
         return not self.path.is_symlink() and any((self.path / name).is_dir() for name in _WORKING_FOLDERS)
 
     def remove_working_files(self) -> None:

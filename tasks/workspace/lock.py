@@ -75,7 +75,7 @@ def claim_run(runs: Path, fingerprint: str, run_id: str | None, now: datetime) -
     """Lock the folder of a new run, or of the unfinished run with the same fingerprint.
 
     Removes the working files of published runs with that fingerprint whose process was killed before tidying up. Raises
-    `InputError` if another process works on `run_id`, or it evaluated something else.
+    `InputError` if another process works on `run_id`, or if that run evaluates something else.
     """
     _tidy_published(runs, fingerprint)
     if run_id is not None:
@@ -168,7 +168,7 @@ def _tidy_published(runs: Path, fingerprint: str) -> None:
 
 
 def _is_of(folder: RunFolder, fingerprint: str) -> bool:
-    """Whether a run has this fingerprint; a run with an unreadable identity, after a power failure, has not."""
+    """Whether a run has this fingerprint; False if its identity file is unreadable, as after a power failure."""
     try:
         return _fingerprint_of(folder) == fingerprint
     except InputError:

@@ -39,7 +39,7 @@ def unreadable_files(folder: RunFolder) -> Iterator[Path]:
     of_json = (folder.path.glob("*.json"), folder.block_folder.glob("*.json"))
     rewritten = (*of_json, folder.path.glob("*.parquet"), folder.path.glob("*/**/*.parquet"))
     for path in sorted(path for paths in rewritten for path in paths):
-        if path in (folder.identity_file, folder.published_file):  # without them it is another run
+        if path in (folder.identity_file, folder.published_file):  # without these files it would be another run
             continue
         if path.resolve() != folder.path.resolve() / path.relative_to(folder.path):
             continue
@@ -49,9 +49,11 @@ def unreadable_files(folder: RunFolder) -> Iterator[Path]:
 
 def _drop_broken_lines(path: Path) -> None:
     content = path.read_bytes()
-    whole = b"".join(line for line in content.splitlines(keepends=True) if line.endswith(b"\n") and _is_json(line))
-    if whole != content:
-        write_bytes(path, whole)
+    whole_lines = b"".join(
+        line for line in content.splitlines(keepends=True) if line.endswith(b"\n") and _is_json(line)
+    )
+    if whole_lines != content:
+        write_bytes(path, whole_lines)
 
 
 def _is_json(content: bytes) -> bool:

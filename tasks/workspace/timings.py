@@ -51,10 +51,10 @@ def stage_label(stage: str) -> str:
 
 
 @dataclass(slots=True)
-class _Opened:
-    """Time that a run has used in this process since it was opened, and the part that its pieces of work measured."""
+class _OpenRun:
+    """Times of an open run in this process: since its opening, and within measured pieces of work."""
 
-    wall_s: float  # clocks when it was opened
+    wall_s: float  # clock readings when the run was opened
     cpu_s: float
     covered_s: float = 0.0  # wall time with at least one piece at work
     measured_cpu_s: float = 0.0
@@ -62,20 +62,20 @@ class _Opened:
     busy_since_s: float = 0.0
 
     def enter(self) -> None:
-        """Note that a piece begins."""
+        """Count a piece that begins."""
         if self.busy_count == 0:
             self.busy_since_s = time.perf_counter()
         self.busy_count += 1
 
     def leave(self, cpu_s: float) -> None:
-        """Note that a piece ends."""
+        """Count a piece that ends."""
         self.busy_count -= 1
         self.measured_cpu_s += cpu_s
         if self.busy_count == 0:
             self.covered_s += time.perf_counter() - self.busy_since_s
 
 
-_opened: dict[Path, _Opened] = {}  # by folder
+_open_runs: dict[Path, _OpenRun] = {}  # folder -> open run
 _counting = threading.Lock()
 
 
@@ -101,9 +101,9 @@ def timed(
     timing = Timing(stage, criterion_id, shard_index=shard_index)
     # Tasks in worker threads share the process; a stage in the main thread runs while no task does.
     clock = process_cpu_s if threading.current_thread() is threading.main_thread() else time.thread_time
-    opened = _opened.get(folder.path, _Opened(0.0, 0.0))
+    open_run = _open_runs.get(folder.path, _OpenRun(0.0, 0.0))
     with _counting:
-        opened.enter()
+        open_run.enter()
     wall, cpu = time.perf_counter(), clock()
     is_done = False
     with piece_span(Piece(folder.run_id, stage, criterion_id, shard_index)) as piece:
@@ -115,7 +115,7 @@ def timed(
             timing.wall_s += time.perf_counter() - wall
             timing.cpu_s += own_cpu_s
             with _counting:
-                opened.leave(own_cpu_s)
+                open_run.leave(own_cpu_s)
             with nullcontext() if is_done else suppress(OSError):  # the error that ended the work is the one to report
                 append_timing(folder, timing)
             piece.counts |= {"row_count": timing.row_count, "replayed_count": timing.replayed_count}
@@ -125,7 +125,7 @@ def append_start(folder: RunFolder) -> None:
     """Append the timing of the command's start, if no other run has it; time from now on belongs to this run."""
     if (began_at_s := take_start()) is not None:
         append_timing(folder, Timing("start", wall_s=time.perf_counter() - began_at_s, cpu_s=process_cpu_s()))
-    _opened[folder.path] = _Opened(time.perf_counter(), process_cpu_s())
+    _open_runs[folder.path] = _OpenRun(time.perf_counter(), process_cpu_s())
 
 
 def append_other(folder: RunFolder) -> None:
@@ -133,18 +133,18 @@ def append_other(folder: RunFolder) -> None:
 
     This is the work of Prefect and of libraries' threads, and the time between the pieces.
     """
-    opened = _opened.pop(folder.path, None)
-    if opened is not None:
-        wall_s = time.perf_counter() - opened.wall_s - opened.covered_s
-        cpu_s = process_cpu_s() - opened.cpu_s - opened.measured_cpu_s
+    open_run = _open_runs.pop(folder.path, None)
+    if open_run is not None:
+        wall_s = time.perf_counter() - open_run.wall_s - open_run.covered_s
+        cpu_s = process_cpu_s() - open_run.cpu_s - open_run.measured_cpu_s
         append_timing(folder, Timing("other", wall_s=max(wall_s, 0.0), cpu_s=max(cpu_s, 0.0)))
 
 
 def read_timings(folder: RunFolder) -> pa.Table:
     """Timings of all pieces of work of the run so far, as `TIMING_SCHEMA`.
 
-    Times add up over the commands of a resumed run. If a later command did a piece again, only its last counts are
-    given: the earlier ones are 0.
+    Times add up over the commands of a resumed run. If a later command did a piece again, only the last counts
+    are given: the earlier counts are 0.
     """
     if not folder.timings_file.exists():
         return TIMING_SCHEMA.empty_table()
@@ -156,13 +156,13 @@ def _counted_once(timings: list[Row]) -> list[Row]:
     """Timings with the counts of the last command that did each piece. Each command begins with its ingest."""
     command = 0
     commands: list[int] = []
-    last: dict[tuple[Any, ...], int] = {}
+    last_index: dict[tuple[Any, ...], int] = {}
     for timing in timings:
         command += timing["stage"] == "ingest"
         commands.append(command)
-        last[_piece(timing)] = command
+        last_index[_piece(timing)] = command
     return [
-        timing if last[_piece(timing)] == command else timing | _NO_COUNTS
+        timing if last_index[_piece(timing)] == command else timing | _NO_COUNTS
         for timing, command in zip(timings, commands, strict=True)
     ]
 
