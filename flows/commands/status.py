@@ -78,7 +78,7 @@ def show_status(status: Status) -> None:
         stdout.print("[bold]running[/]")
         _show_at_work(status)
         stdout.print()
-    for run in status.left:
+    for run in status.interrupted:
         stdout.print(f"[red]interrupted[/] {_named(run, status)}, started {age_words(run.age_s)} ago")
         stdout.print(f"  its process is gone; resume it with\n  {escape(plain(run.go_on))}\n", soft_wrap=True)
     for row in status.failures:
@@ -89,7 +89,7 @@ def show_status(status: Status) -> None:
         if go_on := status.go_on(row):
             stdout.print(f"  resume it with\n  {escape(plain(go_on))}", soft_wrap=True)
         stdout.print()
-    if not (status.at_work or status.left or status.failures):
+    if not (status.at_work or status.interrupted or status.failures):
         stdout.print("no run is running, interrupted or failed\n")
     _show_published(status)
     _show_judges(status)

@@ -40,7 +40,7 @@ class AnchorChoice:
     strata: tuple[str, ...] = ()
 
 
-# Of a night for which no other numbers are given, see `WatchRequest`.
+# Defaults of a night, see `WatchRequest`.
 PER_NIGHT, REFERENCE, ALPHA = 40, 3, 0.05
 
 
@@ -48,7 +48,7 @@ PER_NIGHT, REFERENCE, ALPHA = 40, 3, 0.05
 class WatchRequest:
     """A night of the sentinel.
 
-    per_night: anchored outputs to ask. reference: replies on each that a new epoch begins with. alpha: maximum
+    per_night: anchored outputs to ask. reference: replies on each output at the start of an epoch. alpha: maximum
     probability of a false alarm, ever, over all criteria of an epoch.
     """
 
@@ -68,11 +68,11 @@ def make_anchors(lake: Lake, choice: AnchorChoice, now: datetime) -> Row:
         run = read_published_run(connection, lake, choice.run_id)
         name = choice.name or run["rubric_id"]
         candidates = _candidates(connection, run, choice)
-    chosen = set(choose_outputs(candidates, choice.strata, choice.n, np.random.default_rng(SEED)))
-    made = {"anchor_set": name, "created_at": now} | {
+    output_ids = set(choose_outputs(candidates, choice.strata, choice.n, np.random.default_rng(SEED)))
+    set_columns = {"anchor_set": name, "created_at": now} | {
         column: run[column] for column in ("run_id", "rubric_id", "rubric_version", "judge")
     }
-    rows = [_anchor(row) | made for row in candidates if row["output_id"] in chosen]
+    rows = [_anchor(row) | set_columns for row in candidates if row["output_id"] in output_ids]
 
     def body(transaction: duckdb.DuckDBPyConnection, _version: int) -> None:
         if transaction.execute("select 1 from anchors where anchor_set = ? limit 1", [name]).fetchall():
@@ -142,8 +142,8 @@ def _candidates(connection: duckdb.DuckDBPyConnection, run: Row, choice: AnchorC
     rated = {row["output_id"] for row in rows if row["people_count"]}
     eligible = tuple(row for row in rows if not choice.is_rated or row["output_id"] in rated)
     if not eligible:
-        what = "that people rated and the judge scored" if choice.is_rated else "that a judge scored"
-        raise InputError("run", f"{choice.run_id}, without an output {what}", "a run with some")
+        kind = "that people rated and the judge scored" if choice.is_rated else "that a judge scored"
+        raise InputError("run", f"{choice.run_id}, without an output {kind}", "a run with some")
     return eligible
 
 

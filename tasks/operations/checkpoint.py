@@ -1,4 +1,4 @@
-"""One checkpoint evaluated and decided about: outputs collected where they are missing, run, gate, stored decision.
+"""Decision about one checkpoint: collect its missing outputs, evaluate them, check the gate, store the decision.
 
 The gate checks its run against the rubric, the last run and the best checkpoint so far.
 """
@@ -73,7 +73,7 @@ class CheckpointDecision:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether nothing is known to fail, and a rule can't be checked."""
+        """Whether a rule can't be checked, and none is known to fail."""
         return bool(self.row["status"] == UNDECIDED)
 
     def as_json(self) -> dict[str, Any]:
@@ -136,21 +136,25 @@ class Decider:
             "dataset_digest": self.key.dataset_digest,
             "decided_at": datetime.now(UTC),
         }
-        stored = decide(self.lake, row)
+        stored_row = decide(self.lake, row)
         note = _left_out_note(len(candidates) - len(comparable), len(candidates))
-        return CheckpointDecision(stored, latest, best, report, is_new=stored is row, note=note)
+        return CheckpointDecision(stored_row, latest, best, report, is_new=stored_row is row, note=note)
 
     def read(self, row: Row, report: str) -> CheckpointDecision:
         """Rebuild an earlier decision with its comparisons. row: of `checkpoints`."""
         latest = summarise(self.lake, row["run_id"]).comparison
         candidates = self._candidates(row["decided_at"])
-        chosen = self._comparable(candidates, row["run_id"])
+        comparable = self._comparable(candidates, row["run_id"])
         best_run_id = row["best_run_id"]
-        if best_run_id != (chosen[0]["run_id"] if chosen else None):  # by an earlier version, or another reference
+        if best_run_id != (
+            comparable[0]["run_id"] if comparable else None
+        ):  # by an earlier version, or another reference
             all_approved = approved_checkpoints(self.lake, self.key, row["decided_at"])
-            chosen = tuple(sorted(all_approved, key=lambda row: row["run_id"] != best_run_id)) if best_run_id else ()
-        best, _ = self._compare_with_best(latest, chosen, row["run_id"])
-        note = _left_out_note(len(candidates) - len(chosen), len(candidates))
+            comparable = (
+                tuple(sorted(all_approved, key=lambda row: row["run_id"] != best_run_id)) if best_run_id else ()
+            )
+        best, _ = self._compare_with_best(latest, comparable, row["run_id"])
+        note = _left_out_note(len(candidates) - len(comparable), len(candidates))
         return CheckpointDecision(row, latest, best, report, is_new=False, note=note)
 
     def _candidates(self, before: datetime | None = None) -> tuple[Row, ...]:
@@ -162,15 +166,15 @@ class Decider:
         """Candidates that the run's own judge scored; all of them across judges."""
         if self.across_judges or not candidates:
             return candidates
-        apart = runs_of_other_judges(self.lake, run_id, [row["run_id"] for row in candidates])
-        return tuple(row for row in candidates if row["run_id"] not in apart)
+        other_judges_runs = runs_of_other_judges(self.lake, run_id, [row["run_id"] for row in candidates])
+        return tuple(row for row in candidates if row["run_id"] not in other_judges_runs)
 
     def _compare_with_best(
         self, latest: RunComparison | None, candidates: tuple[Row, ...], run_id: str
     ) -> tuple[RunComparison | None, str | None]:
         """Compare the run with the best checkpoint's; returns the comparison, or why it is impossible.
 
-        The best is partly so by chance: p and intervals allow for the number it was chosen from (Bonferroni), and for
+        The best mean is partly chance: p and intervals allow for the number of candidates (Bonferroni), and for
         the look of a series.
         """
         if not candidates:
@@ -375,11 +379,13 @@ def _event_of(decision: CheckpointDecision) -> Event:
     A stored decision is emitted again: the process that decided may have been killed before it emitted the event.
     """
     row, key = decision.row, key_of(decision.row)
-    again = ("undecided", row["run_id"]) if decision.is_undecided else ()  # of which there may be several
+    retry_key = (
+        ("undecided", row["run_id"]) if decision.is_undecided else ()
+    )  # an undecided checkpoint may have several events
     return Event(
         PASSED if decision.is_approved else OPEN if decision.is_undecided else FAILED,
         {"prefect.resource.id": f"training.{row['model']}", "prefect.resource.name": row["model"]},
         decision.as_json(),
-        "\n".join(("gradebook gate", *key.values, *again)),
+        "\n".join(("gradebook gate", *key.values, *retry_key)),
         {"run": f"gradebook.run.{row['run_id']}"},
     )

@@ -213,8 +213,8 @@ def without_decision(
     lake: Lake, rubric: str, checkpoints: Iterable[SavedCheckpoint], column_map: Mapping[str, str]
 ) -> tuple[SavedCheckpoint, ...]:
     """Select the checkpoints without a decision by this rubric version, including those with unreadable outputs."""
-    wanted = find_rubric(rubric, lake)
-    decided = decided_keys(lake, wanted.id, wanted.version)
+    known_rubric = find_rubric(rubric, lake)
+    decided = decided_keys(lake, known_rubric.id, known_rubric.version)
     return tuple(_undecided(checkpoints, decided, column_map))
 
 

@@ -1,4 +1,4 @@
-"""Link of two rubric versions: how the same outputs score by both, so that a trend can be read across them."""
+"""Link of two rubric versions: scores of the same outputs by both, so that a trend can be read across the change."""
 
 import math
 import os
@@ -51,26 +51,37 @@ def link_rubrics(lake: Lake, request: LinkRequest, now: datetime) -> tuple[Row, 
     Raises `InputError` for a wrong request or under 30 cases, `UnfinishedError` if the judge does not answer.
     """
     upgrade_lake(lake)
-    old, new = find_rubric(request.old, lake), find_rubric(request.new, lake)
-    if (old.id, old.version) == (new.id, new.version) or old.id != new.id:
-        versions = f"{old.id} {old.version} and {new.id} {new.version}"
+    old_rubric, new_rubric = find_rubric(request.old, lake), find_rubric(request.new, lake)
+    if (old_rubric.id, old_rubric.version) == (new_rubric.id, new_rubric.version) or old_rubric.id != new_rubric.id:
+        versions = f"{old_rubric.id} {old_rubric.version} and {new_rubric.id} {new_rubric.version}"
         raise InputError("link", versions, "two versions of one rubric")
     with connect_up_to_date(lake) as connection:
         outputs = intact_outputs(connection, read_anchors(connection, request.anchor_set))
     half = None if request.budget_usd is None else request.budget_usd / 2
     judge = None if request.judge is None else read_judge(request.judge, os.environ)
     sides = []
-    for rubric in (old, new):
+    for rubric in (old_rubric, new_rubric):
         with RubricScorer(
             rubric, request.judge, on_fault="raise", budget_usd=half, lake=lake, baseline=request.baseline
         ) as scorer:
             sides.append(score_stored(scorer, outputs))
-    link = {"rubric_id": old.id, "old_version": old.version, "new_version": new.version, "made_at": now}
+    link = {
+        "rubric_id": old_rubric.id,
+        "old_version": old_rubric.version,
+        "new_version": new_rubric.version,
+        "made_at": now,
+    }
     link |= {"anchor_set": request.anchor_set, "judge": judge and judge.judge}
     link |= {"judge_digest": judge and judge.judge_digest}
-    hint = "judged criteria need a --judge" if judge is None and (old.asked_criteria or new.asked_criteria) else ""
-    rows = [link | row for row in _link_rows(outputs, sides[0], sides[1], _shared_criteria(old, new), hint)]
-    _store_links(lake, (old, new), rows, now)
+    hint = (
+        "judged criteria need a --judge"
+        if judge is None and (old_rubric.asked_criteria or new_rubric.asked_criteria)
+        else ""
+    )
+    rows = [
+        link | row for row in _link_rows(outputs, sides[0], sides[1], _shared_criteria(old_rubric, new_rubric), hint)
+    ]
+    _store_links(lake, (old_rubric, new_rubric), rows, now)
     return tuple(rows)
 
 
@@ -116,7 +127,7 @@ def _link_figures(old: Floats, new: Floats, cases: np.ndarray[tuple[int], np.dty
     if len(set(clusters.tolist())) < LEAST_CASES:
         return None
     mean = measure_mean(of_new - of_old, clusters)
-    ends = mean_interval(mean, bounds=DIFFERENCES)
+    interval = mean_interval(mean, bounds=DIFFERENCES)
     spread = measure_spread(of_old, of_new, np.unique(clusters, return_inverse=True)[1])
     slope = spread.sd_ratio if spread.outcome in (Chance.ABOVE, Chance.BELOW) else None
     return {
@@ -124,8 +135,8 @@ def _link_figures(old: Floats, new: Floats, cases: np.ndarray[tuple[int], np.dty
         "case_count": mean.unit_count,
         "unscored_count": int((~is_known).sum()),
         "offset_mean": float(mean.mean),
-        "offset_low": ends.low,
-        "offset_high": ends.high,
+        "offset_low": interval.low,
+        "offset_high": interval.high,
         "sd_ratio": spread.sd_ratio,
         "sd_ratio_low": spread.sd_ratio_low,
         "sd_ratio_high": spread.sd_ratio_high,

@@ -63,12 +63,12 @@ class SuiteMean:
 class SuiteEnd:
     """Outcome of one suite. run_id: None if no run was started; cost_usd: None if unknown.
 
-    counted_usd: what the suite counts toward a budget by its own record, requests that may have been billed included.
+    counted_usd: amount that the suite's own record counts toward the budget, with requests that may have been billed;
     None without a record.
     fault: why there is no published run; None if there is one. unmet: gates and rules that are not met. unchecked: why
     the rule against the baseline was not checked; None if it was, or there is none. watch: of the judge on the suite's
     anchors; None without anchors, or where watch_fault says why. stopped: how its run stopped early, if it did.
-    has_requirement: whether a gate or rule was checked that decides. is_refused: whether a setting is at fault, for
+    has_requirement: whether a gate or a rule decided. is_refused: whether a setting is at fault, for
     which `gradebook evaluate` exits with 2. is_over_budget: whether the budget ended it. word: the verdict on its
     models in a word; None: as `is_met` says.
     """
@@ -105,7 +105,7 @@ class SuiteEnd:
 
     @property
     def judge_words(self) -> str | None:
-        """State of the judge by its anchors, and by the outputs, whether judge or system changed."""
+        """Sentence on the state of the judge by its anchors, and on whether judge or system changed."""
         if self.watch is None:
             return f"the judge was not watched: {self.watch_fault}" if self.watch_fault else None
         changed = attribute([mean.is_moved for mean in self.means], is_judge_changed=self.watch.is_changed)
@@ -134,7 +134,7 @@ class Night:
 
     @property
     def to_mend(self) -> tuple[str, ...]:
-        """Suites that end in the same way again until their setting or their budget is changed."""
+        """Suites that fail again until their settings or their budget are changed."""
         return tuple(end.suite for end in self.failed if end.is_refused or end.is_over_budget)
 
     @property
@@ -208,7 +208,7 @@ def run_night(path: str, file: SuitesFile, chosen: Sequence[Suite], date: date |
     After a failed suite the others still run.
     """
     day = date or stages.today()
-    night = _with_upkeep(Night(day, _evaluate_all(path, file, chosen, day, stages), file.budget_usd), file)
+    night = _compact_after(Night(day, _evaluate_all(path, file, chosen, day, stages), file.budget_usd), file)
     stages.show_text(suites_title(path), "nightly", night_text(night), f"Nightly run of {day}")
     return night
 
@@ -229,22 +229,22 @@ def _evaluate_all(
                 stages.emit(_drift_event(watch))
             if request.budget_usd is not None:
                 request = replace(request, budget_usd=max(request.budget_usd - (watch.cost_usd or 0.0), 0.0))
-        ended.append((_with_watch(_evaluate(suite.id, request, now, stages), suite, watch), request))
+        ended.append((_add_watch(_evaluate(suite.id, request, now, stages), suite, watch), request))
     return tuple(end for end, _ in ended)
 
 
 def _watch_suite(suite: Suite, request: EvaluationRequest, now: datetime) -> Watch | str | None:
-    """Ask the suite's anchors; a fault is returned in words, because the suite is evaluated anyway."""
-    wanted = watch_request(suite, request)
-    if wanted is None:
+    """Ask the suite's anchors; a fault is returned as text, because the suite is evaluated anyway."""
+    watch = watch_request(suite, request)
+    if watch is None:
         return None if suite.anchors is None else "the suite has no judge"
     try:
-        return watch_judge(find_lake(request.lake, request.data), wanted, now)
+        return watch_judge(find_lake(request.lake, request.data), watch, now)
     except (GradebookError, duckdb.Error) as error:
         return str(error)
 
 
-def _with_watch(end: SuiteEnd, suite: Suite, watch: Watch | str | None) -> SuiteEnd:
+def _add_watch(end: SuiteEnd, suite: Suite, watch: Watch | str | None) -> SuiteEnd:
     if not isinstance(watch, Watch):
         return replace(end, watch_fault=watch)
     is_failing = suite.anchors is not None and suite.anchors.fail and watch.is_changed
@@ -255,9 +255,9 @@ def _with_watch(end: SuiteEnd, suite: Suite, watch: Watch | str | None) -> Suite
 
 def _drift_event(watch: Watch) -> Event:
     """Event of a judge that changed; its key depends on the night, the anchors and the judge alone."""
-    first = watch.rows[0]
-    key = ("gradebook judge", first["anchor_set"], first["judge_digest"], str(first["night"]))
-    resource = {"prefect.resource.id": f"gradebook.judge.{first['judge']}"}
+    first_row = watch.rows[0]
+    key = ("gradebook judge", first_row["anchor_set"], first_row["judge_digest"], str(first_row["night"]))
+    resource = {"prefect.resource.id": f"gradebook.judge.{first_row['judge']}"}
     return Event(DRIFTED_EVENT, resource, watch.as_json(), "\n".join(key))
 
 
@@ -274,7 +274,7 @@ def _evaluate(suite: str, request: EvaluationRequest, now: datetime, stages: Sta
     return published_end(suite, summary, RunFolder.below(root, summary.run_id).report_file)
 
 
-def _with_upkeep(night: Night, file: SuitesFile) -> Night:
+def _compact_after(night: Night, file: SuitesFile) -> Night:
     """Compact the lake and record the outcome; a failure is recorded and logged, but the night does not fail."""
     try:
         lake = find_lake(file.lake or DEFAULT_LAKE, file.data)

@@ -38,7 +38,7 @@ _NIGHTS = "select * from judge_drift where anchor_set = ? and judge_digest = ? o
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Outcome of a night. rows: of `judge_drift`, one per criterion. notes: what was left out, a sentence each."""
+    """Outcome of a night. rows: of `judge_drift`, one per criterion. notes: sentences on what was left out."""
 
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
@@ -90,8 +90,8 @@ class Watch:
             begins = f"judge epoch {self.epoch} begins, which is compared with nothing before"
             return f"{judge} is answered by {first['model_returned']}: {begins} ({cost})"
         if first["state"] == REFERENCE:
-            taken = f"the reference of judge epoch {self.epoch} of {judge} is taken"
-            return f"{taken}; its later nights are compared with it ({cost})"
+            reference_clause = f"the reference of judge epoch {self.epoch} of {judge} is taken"
+            return f"{reference_clause}; its later nights are compared with it ({cost})"
         strongest = max(self.rows, key=lambda row: row["e_value"])
         return f"no sign that {judge} changed: {_evidence_words(strongest)} ({cost})"
 
@@ -134,8 +134,8 @@ def _plan_night(lake: Lake, request: WatchRequest) -> "_Night | Watch":
         name = (request.anchor_set, judge.judge_digest)
         nights, past = read_rows(connection, _NIGHTS, *name), read_rows(connection, _PAST, *name)
         outputs = intact_outputs(connection, anchors)
-    if stored := [row for row in nights if row["night"] == request.night]:
-        return Watch(tuple(stored))
+    if stored_rows := [row for row in nights if row["night"] == request.night]:
+        return Watch(tuple(stored_rows))
     if nights and nights[-1]["night"] > request.night:
         fault = f"{request.night}, before {nights[-1]['night']}, the last night of the judge"
         raise InputError("night", fault, "a later night", "the clock may have been set back")
@@ -148,8 +148,8 @@ class _History:
     """Earlier nights of a judge on an anchor set, with its current epoch."""
 
     def __init__(self, nights: Sequence[Row], past: Sequence[Row]) -> None:
-        last = nights[-1]["night"] if nights else None
-        last_rows = [row for row in nights if row["night"] == last]
+        last_night = nights[-1]["night"] if nights else None
+        last_rows = [row for row in nights if row["night"] == last_night]
         self.epoch = last_rows[0]["epoch"] + any(row["state"] == DRIFTED for row in last_rows) if last_rows else 1
         self.past = [row for row in past if row["epoch"] == self.epoch]
         self.models = _models_in(self.past)
@@ -182,12 +182,12 @@ class _Night:
         self.criteria = sorted({row["criterion_id"] for row in anchors})
         asked_criteria = tuple(criterion for criterion in rubric.criteria if criterion.id in self.criteria)
         self.rubric = rubric.model_copy(update={"criteria": asked_criteria})
-        self.costs: dict[str, list[float | None]] = defaultdict(list)  # of all that is asked, by criterion
+        self.costs: dict[str, list[float | None]] = defaultdict(list)  # of the questions, by criterion
         self.history, self.outputs = history, with_unmet(self.rubric, outputs)
         self.lost_count = len({row["output_id"] for row in anchors}) - len(outputs)
         counts = history.draw_counts()
         self.is_reference = any(counts.get(output.output_id, 0) < request.reference for output in outputs)
-        self.draws = self._reference_draws(counts) if self.is_reference else [self._chosen()]
+        self.draws = self._reference_draws(counts) if self.is_reference else [self._next_outputs()]
 
     def _reference_draws(self, counts: Mapping[str, int]) -> list[list[ReadOutput]]:
         wanted = range(self.request.reference)
@@ -197,7 +197,7 @@ class _Night:
         ]
         return [draw for draw in draws if draw]
 
-    def _chosen(self) -> list[ReadOutput]:
+    def _next_outputs(self) -> list[ReadOutput]:
         """Outputs that were not asked for the longest time, at random among equals."""
         rng = np.random.default_rng([SEED, self.request.night.toordinal()])
         shuffled = [self.outputs[index] for index in rng.permutation(len(self.outputs))]
@@ -212,12 +212,12 @@ class _Night:
         for opinion, question in chain.from_iterable(map(asking.questions, chain.from_iterable(self.draws))):
             questions = question.questions if isinstance(question, SeveralQuestions) else (question,)
             request = question.request()
-            sent = Asked(1, prompt_bytes(request.messages, request.schema))
-            wanted = (self.judge.votes(part.criterion_id) for part in questions)
-            is_unsure = all(self.judge.is_conditional(opinion, opinions) for opinions in wanted)
-            counts = (Asked(), sent) if is_unsure else (sent, Asked())
-            for index, part in enumerate(questions):
-                tallies[part.criterion_id, opinion].add_asked(*counts, index, len(questions))
+            prompt_size = Asked(1, prompt_bytes(request.messages, request.schema))
+            votes = (self.judge.votes(asked_question.criterion_id) for asked_question in questions)
+            is_unsure = all(self.judge.is_conditional(opinion, opinions) for opinions in votes)
+            counts = (Asked(), prompt_size) if is_unsure else (prompt_size, Asked())
+            for index, asked_question in enumerate(questions):
+                tallies[asked_question.criterion_id, opinion].add_asked(*counts, index, len(questions))
         return tallies
 
     def ask(self, lake: Lake) -> list[Row]:
@@ -280,29 +280,29 @@ class _Night:
             rows.append(shared | self._gaps(of_one) | state_of_one)
         return rows
 
-    def _gaps(self, of_one: Sequence[Row]) -> Row:
+    def _gaps(self, verdicts: Sequence[Row]) -> Row:
         """Mean differences from the frozen scores and from people's, over the outputs."""
         by_output: dict[str, list[float]] = defaultdict(list)
-        for row in of_one:
+        for row in verdicts:
             if row["score"] is not None:
                 by_output[row["output_id"]].append(row["score"])
         means = {name: sum(scores) / len(scores) for name, scores in by_output.items()}
-        frozen = [self.anchors[name, of_one[0]["criterion_id"]] for name in means]
+        frozen = [self.anchors[name, verdicts[0]["criterion_id"]] for name in means]
         gaps = [means[row["output_id"]] - row["score"] for row in frozen]
         people = [means[row["output_id"]] - row["people_score"] for row in frozen if row["people_score"] is not None]
-        ends = student_t(gaps, bounds=DIFFERENCES)
+        interval = student_t(gaps, bounds=DIFFERENCES)
         return {
             "n": len(gaps),
             "mean_gap": float(np.mean(gaps)) if gaps else None,
-            "gap_low": None if math.isnan(ends.low) else ends.low,
-            "gap_high": None if math.isnan(ends.high) else ends.high,
+            "gap_low": None if math.isnan(interval.low) else interval.low,
+            "gap_high": None if math.isnan(interval.high) else interval.high,
             "people_n": len(people),
             "people_gap": float(np.mean(people)) if people else None,
         }
 
 
 def evidence_of(verdicts: Iterable[Row]) -> float:
-    """E-value of one criterion's verdicts in one epoch; those of the reference bet nothing."""
+    """E-value of one criterion's verdicts in one epoch; verdicts of the reference do not count."""
     sums: dict[str, float] = defaultdict(float)
     counts: dict[str, int] = defaultdict(int)
     by_night: dict[date, list[Row]] = defaultdict(list)
@@ -322,9 +322,9 @@ def evidence_of(verdicts: Iterable[Row]) -> float:
 
 
 def _store_night(lake: Lake, night: _Night, verdicts: list[Row], now: datetime) -> Watch:
-    """Store the night, unless another process did meanwhile; returns the stored one."""
+    """Store the night, unless another process has stored it meanwhile; returns the stored night."""
     history, request = night.history, night.request
-    is_new_model = _has_new_model(_models_in(verdicts), history.models)
+    is_new_model = _is_model_new(_models_in(verdicts), history.models)
     epoch = history.epoch + is_new_model
     is_reference = night.is_reference or is_new_model
     shared = {"anchor_set": request.anchor_set, "night": request.night, "epoch": epoch, "is_reference": is_reference}
@@ -370,7 +370,7 @@ def _answering_model(reply: Row) -> str:
     return f"{reply['model_returned']} ({fingerprint})" if fingerprint else str(reply["model_returned"])
 
 
-def _has_new_model(models: set[str], earlier: set[str]) -> bool:
+def _is_model_new(models: set[str], earlier: set[str]) -> bool:
     """Whether a name, or a fingerprint of a name whose fingerprints are known, is not among the earlier ones."""
     fingerprints: dict[str, set[str]] = defaultdict(set)
     for model in earlier:

@@ -51,11 +51,11 @@ from gradebook.tasks.methods.embeddings import Space, VectorFile, ask_vectors, l
 from gradebook.tasks.planning.similarity import KEY, count_vectors
 
 LENGTH, LANGUAGE, TOPIC = "(prompt length)", "(language)", "(topic)"
-MOST_STRATA = 50  # of a column: more values are numbers to be cut into steps, or no strata
+MOST_STRATA = 50  # values of a column: with more, numbers are cut into ranges, and texts are left out
 MOST_VALUE = 100  # characters
-MOST_COLUMNS = 200  # of a side, beside those of the prompt: the most common ones
+MOST_COLUMNS = 200  # most common columns of a side, not counting those about the prompt
 MOST_NAME = 40  # characters of the prompt that names a topic
-STEPS = 5  # of a number: fifths of the traffic
+STEPS = 5  # ranges of a number, each with a fifth of the traffic
 MOST_LANGUAGE_CASES = 20_000
 MOST_TOPIC_CASES = 2_000  # of each side: more are drawn at random
 MOST_TOPIC_CHARACTERS = 20_000  # of a prompt, from its beginning
@@ -94,7 +94,10 @@ class Cases:
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """Texts to embed. wanted, request_count: those that the ledger lacks; cost_usd: None if unknown."""
+    """Texts to embed.
+
+    wanted: texts without a vector in the ledger; request_count: requests for them; cost_usd: None if unknown.
+    """
 
     texts: tuple[tuple[str, ...], tuple[str, ...]]
     embedder: Embedder | None
@@ -105,7 +108,7 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Comparison of both sides. strata: those that the suite lacks first. distance, by_chance: means of the columns."""
+    """Comparison of suite and traffic. strata: missing ones first. distance, by_chance: means over the columns."""
 
     suite_count: int
     traffic_count: int
@@ -150,7 +153,7 @@ class Sides:
 def read_sides(lake: Lake, request: CoverageRequest) -> Sides:
     """Read both sides and plan their topics; nothing is asked.
 
-    lake: has the vectors of an endpoint that were paid for. Raises `InputError`.
+    lake: stores the vectors that were paid for. Raises `InputError`.
     """
     suite = read_cases(request.suite, request.column_map)
     traffic = read_cases([request.traffic], request.column_map)
@@ -187,7 +190,7 @@ def measure_coverage(lake: Lake, request: CoverageRequest, sides: Sides) -> Cove
 
 
 def read_cases(sources: Sequence[str], column_map: Mapping[str, str]) -> Cases:
-    """Read the distinct cases of a dataset: of each `case_id` the first row, without one each row.
+    """Read the distinct cases of a dataset: the first row of each `case_id`, or each row without a `case_id`.
 
     Raises `OutputsError` for a file that can't be read, `InputError` without a case.
     """
@@ -272,12 +275,12 @@ def _numeric_strata(suite: Sequence[Any], traffic: Sequence[Any], unit: str = ""
     if not numbers.size:
         return [_stratum_name(None)] * len(suite), [_stratum_name(None)] * len(traffic)
     inner = np.unique(np.quantile(numbers, np.arange(1, STEPS) / STEPS, method="higher"))
-    ends = [f"{end:,.6g}" for end in inner]
-    last = f"over {ends[-1]}"
+    limits = [f"{end:,.6g}" for end in inner]
+    last_range = f"over {limits[-1]}"
     names = [
-        f"up to {ends[0]}",
-        *(f"over {low} to {high}" for low, high in pairwise(ends)),
-        last,
+        f"up to {limits[0]}",
+        *(f"over {low} to {high}" for low, high in pairwise(limits)),
+        last_range,
     ]
     names = [f"{index + 1}: {name} {unit}".rstrip() for index, name in enumerate(names)]
 
@@ -313,8 +316,8 @@ def _plan_topics(lake: Lake, embedder: str, suite: Cases, traffic: Cases) -> Top
 def _draw_texts(prompts: Sequence[str]) -> tuple[str, ...]:
     """The beginnings of up to 2,000 prompts, always the same."""
     if len(prompts) > MOST_TOPIC_CASES:
-        chosen = np.random.default_rng(SEED).choice(len(prompts), MOST_TOPIC_CASES, replace=False)
-        prompts = [prompts[index] for index in np.sort(chosen).tolist()]
+        positions = np.random.default_rng(SEED).choice(len(prompts), MOST_TOPIC_CASES, replace=False)
+        prompts = [prompts[index] for index in np.sort(positions).tolist()]
     return tuple(prompt[:MOST_TOPIC_CHARACTERS] for prompt in prompts)
 
 
@@ -346,9 +349,9 @@ def _add_stored_vectors(vectors: VectorFile, lake: Lake, keys: Sequence[str]) ->
 def _topic_strata(plan: TopicPlan, space: Space, notes: list[str]) -> dict[str, tuple[list[str], list[str]]]:
     """Clusters of the prompts of both sides, named by the prompt in the middle of each."""
     sides = [[text for text in side if space.fault(text) is None] for side in plan.texts]
-    lost = sum(map(len, plan.texts)) - sum(map(len, sides))
-    if lost:
-        notes.append(f"{lost:,} prompts without a vector are in no topic")
+    dropped_count = sum(map(len, plan.texts)) - sum(map(len, sides))
+    if dropped_count:
+        notes.append(f"{dropped_count:,} prompts without a vector are in no topic")
     texts = [*sides[0], *sides[1]]
     if not all(sides):
         return {}
@@ -456,7 +459,7 @@ def _measure_kind(kind: str, noun: str, rows: Sequence[Row], models: Sequence[st
 
 
 def _flat_notes(noun: str, names: Sequence[str], is_flat: NDArray[np.bool_], means: Floats) -> Iterator[str]:
-    """A sentence on items on which all models have one score: they tell no models apart."""
+    """Sentence on items on which all models have the same score: they can't distinguish models."""
     if is_flat.any():
         at_top = int((is_flat & (means >= 1.0 - TIED)).sum())
         at_bottom = int((is_flat & (means <= TIED)).sum())

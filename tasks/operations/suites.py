@@ -177,14 +177,14 @@ def suites_title(path: str) -> str:
 
 def with_lake(file: SuitesFile, lake: str | None, data: str | None, usual: str = DEFAULT_LAKE) -> SuitesFile:
     """Suites file with the lake and data to use: the given ones, else its own, else the usual lake."""
-    used = lake or suites_lake(file, os.environ) or usual
-    return file.model_copy(update={"lake": used, "data": data or file.data})
+    lake_uri = lake or suites_lake(file, os.environ) or usual
+    return file.model_copy(update={"lake": lake_uri, "data": data or file.data})
 
 
 def _connection_settings(address: str) -> dict[str, str] | None:
     """Settings of a libpq connection to one server; None for a socket, several servers and any other option."""
     pairs = address.split()
-    matches = [_CONNECTION_WORD.fullmatch(word) for word in pairs]
+    matches = [_CONNECTION_WORD.fullmatch(pair) for pair in pairs]
     if all(matches):
         settings = {match["key"]: match["value"] for match in matches if match}
         return settings if len(settings) == len(pairs) else None
@@ -365,9 +365,9 @@ def _paths_elsewhere(file: SuitesFile, text: YamlText, folder: Path) -> Iterator
 
     Object storage is no folder of the file: outputs would be written there, or read from there, with the worker's key.
     """
-    allowed = read_operator_settings(os.environ)
-    roots = [os.path.realpath(root) for root in (folder, Path(), *allowed.folders)]
-    if file.data and "://" in file.data and not allowed.allows_bucket(file.data):
+    operator = read_operator_settings(os.environ)
+    roots = [os.path.realpath(root) for root in (folder, Path(), *operator.folders)]
+    if file.data and "://" in file.data and not operator.allows_bucket(file.data):
         expected = f"a folder, or s3://BUCKET/PREFIX in {FOLDERS}, or --data"
         yield Fault(text.path, text.line_of(("data",)), f"data: found {file.data!r:.200}, expected {expected}")
     groups: list[tuple[Place, SuiteSettings]] = [(("defaults",), file.defaults)]
@@ -377,7 +377,7 @@ def _paths_elsewhere(file: SuitesFile, text: YamlText, folder: Path) -> Iterator
         for key in _KEYS_WITH_PATHS:
             value = getattr(settings, key) or ""
             path = _path_in(key, value)
-            # Another name may still be that of a file or folder of the working folder.
+            # Any other name may still be a path in the working folder.
             named_paths.append(((*place, key), *((value, Path()) if path is None else (path, folder))))
     for place, path, start in named_paths:
         if path and not any(is_below(path, root, start) for root in roots):

@@ -45,8 +45,8 @@ from outputs where output_id in (select output_id from output_scores where run_i
 class CostChange:
     """Plans of a run's outputs before (earlier) and after (later) a change, each without stored replies.
 
-    rest: plan after the change with the stored replies of the ledger, as in a dry run. All three include the feedback
-    texts of a run with `--feedback llm` without stored replies.
+    rest: plan after the change that reuses the replies in the ledger, as in a dry run. All three include the feedback
+    texts of a run with `--feedback llm`, without stored replies.
     """
 
     run_id: str
@@ -108,18 +108,18 @@ def preview_change(lake: Lake, run_id: str, rubric: str | Rubric | None, judge_n
     folders, feedback = _media_folders(run), settings.get("feedback")
     with tempfile.TemporaryDirectory(prefix="gradebook-cost-") as temporary:
         folder = RunFolder(Path(temporary) / "preview")
-        stored = _write_shards(lake, run_id, folder)
+        ingested = _write_shards(lake, run_id, folder)
         # One folder is enough: no plan file is read here, and each plan overwrites the one before.
-        for one in (earlier_rubric, later_rubric):
-            prepare_plan(lake, folder, one, stored.shards)
-            prepare_methods(lake, folder, one, stored.shards, settings.get("baseline"))
-        plan = partial(plan_run, lake, folder, ingested=stored, feedback=feedback, folders=folders)
+        for rubric_version in (earlier_rubric, later_rubric):
+            prepare_plan(lake, folder, rubric_version, ingested.shards)
+            prepare_methods(lake, folder, rubric_version, ingested.shards, settings.get("baseline"))
+        plan = partial(plan_run, lake, folder, ingested=ingested, feedback=feedback, folders=folders)
         earlier = plan(earlier_rubric, earlier_judge, is_anew=True)
         later = plan(later_rubric, later_judge, is_anew=True)
         rest = plan(later_rubric, later_judge, is_preview=True)
-        notes = (*_media_note(run, folders, stored.shards), *unpriced_notes(later_judge.online))
+        notes = (*_media_note(run, folders, ingested.shards), *unpriced_notes(later_judge.online))
     changes = (*_rubric_words(earlier_rubric, later_rubric), *_judge_words(past, later_judge))
-    return CostChange(run_id, stored.output_count, earlier, later, rest, changes, notes)
+    return CostChange(run_id, ingested.output_count, earlier, later, rest, changes, notes)
 
 
 def _published_run(lake: Lake, run_id: str) -> Row:
@@ -187,13 +187,13 @@ def _write_shards(lake: Lake, run_id: str, folder: RunFolder) -> Ingested:
 
 
 def _rubric_words(earlier: Rubric, later: Rubric) -> list[str]:
-    old, new = _judged_by_id(earlier), _judged_by_id(later)
-    added = [criterion_id for criterion_id in new if criterion_id not in old]
-    removed = [criterion_id for criterion_id in old if criterion_id not in new]
+    old_criteria, new_criteria = _judged_by_id(earlier), _judged_by_id(later)
+    added = [criterion_id for criterion_id in new_criteria if criterion_id not in old_criteria]
+    removed = [criterion_id for criterion_id in old_criteria if criterion_id not in new_criteria]
     changed = [
         criterion_id
-        for criterion_id, criterion in new.items()
-        if criterion_id in old and criterion_digest(criterion) != criterion_digest(old[criterion_id])
+        for criterion_id, criterion in new_criteria.items()
+        if criterion_id in old_criteria and criterion_digest(criterion) != criterion_digest(old_criteria[criterion_id])
     ]
     changes = []
     if added:

@@ -68,7 +68,7 @@ def _fields(origin: Origin) -> Iterator[OriginField]:
 
 
 def _evidence_fields(name: str, evidence: str | None) -> Iterator[OriginField]:
-    """Requirements, a field each; other evidence as it is stored."""
+    """One field for each requirement; other evidence as it is stored."""
     requirements = read_requirements(evidence)
     for entry in requirements:
         quote = f' "{entry.quote}"' if entry.quote else ""
@@ -82,11 +82,11 @@ def _judgment_fields(origin: Origin) -> Iterator[OriginField]:
     if row["judgment_id"] is None:
         yield OriginField("judge", f"no reply in the ledger under {row['request_key']}")
         return
-    paid = "by this run" if row["paid_by"] == row["run_id"] else f"by {row['paid_by']}"
+    payer = "by this run" if row["paid_by"] == row["run_id"] else f"by {row['paid_by']}"
     tokens = f"{row['prompt_tokens']} tokens in, {row['completion_tokens']} out"
     by = f", answered by {row['model_returned']}" if row["model_returned"] else ""
     yield OriginField("judge", f"{row['asked_judge']}{by} on {row['asked_at']:%Y-%m-%d %H:%M} UTC")
-    yield OriginField("price", f"{price_words(row['cost_usd'])}, {tokens}, paid {paid}")
+    yield OriginField("price", f"{price_words(row['cost_usd'])}, {tokens}, paid {payer}")
     yield OriginField("request", f"key {row['request_key']}, prompt file {row['prompt_digest']}")
     for message in origin.messages or ():
         content = message["content"]

@@ -57,13 +57,13 @@ class Origin:
     messages: tuple[Row, ...] | None = None
     why_no_messages: str | None = None
     ratings: tuple[Row, ...] = ()
-    asked: CriterionScore | None = None  # what another judge says of the same question; changes no verdict
+    asked: CriterionScore | None = None  # another judge's score on the same question; changes no verdict
 
     def as_json(self) -> dict[str, Any]:
         prompt = {"messages": self.messages, "why_no_messages": self.why_no_messages}
         criterion = {"levels": list(self.levels), "settings": self.settings}
-        asked = {} if self.asked is None else {"asked": self.asked._asdict()}
-        return self.row | criterion | {"ratings": list(self.ratings)} | prompt | asked
+        asked_score = {} if self.asked is None else {"asked": self.asked._asdict()}
+        return self.row | criterion | {"ratings": list(self.ratings)} | prompt | asked_score
 
 
 def read_origins(lake: Lake, run_id: str, case: str, criterion_id: str | None = None) -> tuple[Origin, ...]:
@@ -80,10 +80,10 @@ def read_origins(lake: Lake, run_id: str, case: str, criterion_id: str | None = 
         if not outputs:
             expected = "one of the table output_scores, after the id of its run if that is another"
             raise InputError("case", f"no case or output {case!r} in run {run_id}", expected)
-        chosen = [name for (name,) in outputs[:MOST_OUTPUTS]]
-        narrow_to_outputs(connection, run_id, chosen)
+        output_ids = [name for (name,) in outputs[:MOST_OUTPUTS]]
+        narrow_to_outputs(connection, run_id, output_ids)
         connection.execute(f"create or replace temp view provenance as {read_sql('views/provenance.sql')}")
-        rows = read_rows(connection, query("published/provenance_of"), run_id=run_id, output_ids=chosen)
+        rows = read_rows(connection, query("published/provenance_of"), run_id=run_id, output_ids=output_ids)
         criterion_ids = list(dict.fromkeys(row["criterion_id"] for row in rows))
         if criterion_id is not None and criterion_id not in criterion_ids:
             raise InputError("criterion", repr(criterion_id), f"one of {', '.join(criterion_ids)}")
@@ -106,9 +106,11 @@ def ask_reasons(
     with connect_up_to_date(lake) as connection:
         asked_rows = [_asked_row(connection, lake, origin) for origin in origins]
     (criterion,) = {asked_criterion.id: asked_criterion for asked_criterion, _ in asked_rows}.values()
-    alone = criterion.model_copy(update={"gate": False, "weight": None, "max_failure_rate": None, "required": True})
+    single_criterion = criterion.model_copy(
+        update={"gate": False, "weight": None, "max_failure_rate": None, "required": True}
+    )
     rubric = Rubric.model_validate(
-        {"id": "why", "version": "1.0.0", "criteria": [alone.model_dump(mode="json", exclude_defaults=True)]}
+        {"id": "why", "version": "1.0.0", "criteria": [single_criterion.model_dump(mode="json", exclude_defaults=True)]}
     )
     with RubricScorer(rubric, judge, budget_usd=budget_usd, on_fault="raise", lake=lake) as scorer:
         scores = scorer.score_all([row for _, row in asked_rows])
@@ -124,8 +126,8 @@ def _asked_row(connection: duckdb.DuckDBPyConnection, lake: Lake, origin: Origin
     if criterion is None or not isinstance(criterion.method, JudgeMethod) or view_of(criterion).sees != "answer":
         expected = "one of the method judge, about the output alone"
         raise InputError("--ask", f"the criterion {row['criterion_id']}", expected)
-    (stored,) = connection.execute(query("published/stored_output"), [row["output_id"]]).to_arrow_table().to_pylist()
-    fields = {name: stored[name] for name in ("prompt", "output", "reference", "context") if stored.get(name)}
+    (output,) = connection.execute(query("published/stored_output"), [row["output_id"]]).to_arrow_table().to_pylist()
+    fields = {name: output[name] for name in ("prompt", "output", "reference", "context") if output.get(name)}
     return criterion, fields | {"case_id": row["case_id"], "model": row["model"]}
 
 
@@ -165,10 +167,10 @@ class _Reader:
 
     def _messages(self, row: Row, criterion: Criterion) -> tuple[Row, ...] | None:
         """Messages of the request, rebuilt; None unless their key is that of the verdict."""
-        (stored,) = (
+        (judgment,) = (
             self._connection.execute(query("published/stored_output"), [row["output_id"]]).to_arrow_table().to_pylist()
         )
-        case = stored_case(stored).seen(view_of(criterion))
+        case = stored_case(judgment).seen(view_of(criterion))
         for judge in self._judges:
             is_asked_typed = is_typed(judge.identity)
             digest = question_digest(criterion) if is_asked_typed else criterion_digest(criterion)

@@ -33,14 +33,14 @@ from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
 
 MOST_GATES = 3
-NONE_MAY = " (none may)"  # what a gate without a failure rate of its own allows
+NONE_MAY = " (none may)"  # text on the limit of a gate without its own failure rate
 
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
     """Requirement that is not met; as text, a sentence. model: None if it concerns the run.
 
-    brief: the fault in fewer words, which name each failed gate. is_undecided: the requirement can't be checked.
+    brief: the fault in short, with each failed gate. is_undecided: the requirement can't be checked.
     refused: of a rule against the baseline, the models that it does not let pass, if it does not refuse all alike.
     """
 
@@ -58,8 +58,8 @@ class Unmet:
 class Checked:
     """Requirement decided on the end of an interval, for one model. reason: a clause with the figures and the limit.
 
-    more_count: further cases that would decide it. case_count: of the model, if the reason is what so many cases can't
-    rule out.
+    more_count: further cases that would decide it. case_count: cases of the model, if the reason is that they are too
+    few to decide.
     """
 
     model: str
@@ -145,8 +145,8 @@ def check_requirements(
 
 def _unmet_by_model(row: Row, rubric: Row, gates: Sequence[Row]) -> Iterator[Unmet]:
     if row["gate_failure_count"]:
-        failed = _failed(row["gate_failure_count"], row["output_count"])
-        yield Unmet(model_name(row), f"{failed} a gate", f"{failed} {_gate_words(gates)}")
+        failed_share = _failed(row["gate_failure_count"], row["output_count"])
+        yield Unmet(model_name(row), f"{failed_share} a gate", f"{failed_share} {_gate_words(gates)}")
     if row["own_gap_count"]:
         outputs = f"{row['own_gap_count']:,} of {counted(row['output_count'], 'output')}"
         fault = f"gates of per-case criteria are not scored for {outputs}"
@@ -156,7 +156,7 @@ def _unmet_by_model(row: Row, rubric: Row, gates: Sequence[Row]) -> Iterator[Unm
 
 
 def _gate_words(gates: Sequence[Row]) -> str:
-    """The gates that fail, the most frequent first, and that none may; with numbers of outputs if there are several."""
+    """Text on the failed gates, the most frequent first, with the allowed rate; with counts if there are several."""
     names = [f"{row['criterion_id']} ({row['failure_count']:,})" for row in gates[:MOST_GATES]]
     more = f" and {len(gates) - MOST_GATES:,} more" if len(gates) > MOST_GATES else ""
     several = f"gates{NONE_MAY}: {', '.join(names)}{more}"
@@ -170,9 +170,11 @@ def _unmet_by_criterion(row: Row, rubric: Row) -> Iterator[Unmet]:
         yield Unmet(model_name(row), fault, fault)
     elif row["max_failure_rate"] is not None and row["n"]:
         if row["failure_count"] / row["n"] > row["max_failure_rate"] + TOLERANCE:
-            failed = _failed_words(row["failure_count"], row["output_count"], row["criterion_id"])
+            failed_share = _failed_words(row["failure_count"], row["output_count"], row["criterion_id"])
             most = rate_words(row["max_failure_rate"])
-            yield Unmet(model_name(row), f"{failed}, expected at most {most}", f"{failed} (at most {most} may)")
+            yield Unmet(
+                model_name(row), f"{failed_share}, expected at most {most}", f"{failed_share} (at most {most} may)"
+            )
     elif row["is_optional"] and not row["n"]:
         return
     elif not row["is_gate"] and rubric["require_thresholds"] and row["threshold"] is not None:
@@ -223,11 +225,13 @@ def _check_intervals(
         if row["own_gate_count"]:
             yield _check_own_gates(rubric, row)
         if rubric["pass_threshold"] is not None:
-            ends = row["mean_low"], row["mean_high"]
-            whole = corrections.overall.get(model_name(row))
-            interval = None if whole is None else whole.interval(SCORES, 1.0 - 2.0 * alpha)
-            corrected_mean = None if whole is None or interval is None else (whole.value, interval)
-            yield _check_mean(rubric, row, "mean", rubric["pass_threshold"], ends, corrected_mean)
+            mean_range = row["mean_low"], row["mean_high"]
+            corrected_overall = corrections.overall.get(model_name(row))
+            interval = None if corrected_overall is None else corrected_overall.interval(SCORES, 1.0 - 2.0 * alpha)
+            corrected_mean = (
+                None if corrected_overall is None or interval is None else (corrected_overall.value, interval)
+            )
+            yield _check_mean(rubric, row, "mean", rubric["pass_threshold"], mean_range, corrected_mean)
     for row in criteria if rubric["require_thresholds"] else ():
         if row["is_gate"] or row["threshold"] is None or (row["is_optional"] and not row["n"]):
             continue
@@ -236,62 +240,68 @@ def _check_intervals(
             continue
         share = 1.0 if rubric["missing"] == "skip" or row["is_optional"] else row["n"] / row["output_count"]
         mean = row["mean"] or 0.0
-        ends = mean * share, mean * share + 1.0 - share
+        mean_range = mean * share, mean * share + 1.0 - share
         corrected_mean = corrected.get((model_name(row), row["criterion_id"]))
-        yield _check_mean(rubric, row, f"mean of {row['criterion_id']}", row["threshold"], ends, corrected_mean)
+        yield _check_mean(rubric, row, f"mean of {row['criterion_id']}", row["threshold"], mean_range, corrected_mean)
 
 
 def _check_gate(rubric: Row, row: Row, rated: Rated | None) -> Checked:
     limit, alpha = _limit(rubric, row["max_failure_rate"]), _alpha(rubric)
     trials, rate = float(row["output_count"]), 1.0 - (row["pass_rate"] or 0.0) if row["n"] else 0.0
-    unknown = row["output_count"] - row["n"]
+    unknown_count = row["output_count"] - row["n"]
     worth = _trials_per_output(rubric, row, rate)
-    interval, also = _interval_with_ratings(row, rated, alpha, unknown / row["output_count"])
-    trials, unknown = trials * worth, unknown * worth
+    interval, also = _interval_with_ratings(row, rated, alpha, unknown_count / row["output_count"])
+    trials, unknown_count = trials * worth, unknown_count * worth
     decision = decide_failures(
-        rate * (trials - unknown),
+        rate * (trials - unknown_count),
         trials,
         limit,
         alpha=alpha,
-        unknown=unknown,
+        unknown=unknown_count,
         is_hard=row["max_failure_rate"] is None,
         interval=interval,
     )
-    if unknown and decision.outcome is Ship.UNDECIDED:
+    if unknown_count and decision.outcome is Ship.UNDECIDED:
         return Checked(model_name(row), decision.outcome, _gap_words(row))
     if decision.outcome is Ship.UNDECIDED and rate <= limit:
-        return _open_rate(row, decision, row["failure_count"], f"failing the gate {row['criterion_id']}", limit, also)
-    failed = _failed_words(row["failure_count"], row["output_count"], row["criterion_id"])
+        return _undecided_rate(
+            row, decision, row["failure_count"], f"failing the gate {row['criterion_id']}", limit, also
+        )
+    failed_share = _failed_words(row["failure_count"], row["output_count"], row["criterion_id"])
     has_failed = row["failure_count"] > 0 and row["max_failure_rate"] is None
     clause = _rate_clause(decision, limit, also, has_failed=has_failed)
-    return Checked(model_name(row), decision.outcome, failed + clause, decision.more_count)
+    return Checked(model_name(row), decision.outcome, failed_share + clause, decision.more_count)
 
 
 def _check_top_threshold(rubric: Row, row: Row, rated: Rated | None) -> Checked:
-    """A threshold of 1, which no interval of a mean reaches: as a gate, of outputs that are below it."""
+    """Check a threshold of 1, which no interval of a mean reaches, as a gate: an output fails below 1."""
     limit = _limit(rubric)
     is_skipped = rubric["missing"] == "skip" or row["is_optional"]
-    unknown = 0 if is_skipped else row["output_count"] - row["n"]
+    unknown_count = 0 if is_skipped else row["output_count"] - row["n"]
     rate = 1.0 - (row["pass_rate"] or 0.0)
     trials = row["n"] * _trials_per_output(rubric, row, rate)
-    interval, also = _interval_with_ratings(row, rated, _alpha(rubric), unknown / (row["n"] + unknown))
+    interval, also = _interval_with_ratings(row, rated, _alpha(rubric), unknown_count / (row["n"] + unknown_count))
     decision = decide_failures(
-        rate * trials, trials + unknown, limit, alpha=_alpha(rubric), unknown=unknown, interval=interval
+        rate * trials, trials + unknown_count, limit, alpha=_alpha(rubric), unknown=unknown_count, interval=interval
     )
-    if unknown and decision.outcome is Ship.UNDECIDED:
+    if unknown_count and decision.outcome is Ship.UNDECIDED:
         outputs = f"{row['output_count'] - row['n']:,} of {counted(row['output_count'], 'output')}"
         return Checked(model_name(row), decision.outcome, f"{row['criterion_id']} is not scored for {outputs}")
-    below = max(round(rate * row["n"]), int(rate > 0.0))  # the rate counts each case once
+    below_count = max(round(rate * row["n"]), int(rate > 0.0))  # the rate counts each case once
     if decision.outcome is Ship.UNDECIDED and rate <= limit:
-        return _open_rate(row, decision, below, f"under the threshold 1 of {row['criterion_id']}", limit, also)
-    verb = "is" if below == 1 else "are"
-    words = f"{below:,} of {counted(row['n'], 'output')} {verb} under the threshold 1 of {row['criterion_id']}"
-    clause = _rate_clause(decision, limit, also, has_failed=below > 0)
-    return Checked(model_name(row), decision.outcome, words + clause, decision.more_count)
+        return _undecided_rate(
+            row, decision, below_count, f"under the threshold 1 of {row['criterion_id']}", limit, also
+        )
+    verb = "is" if below_count == 1 else "are"
+    failure_clause = (
+        f"{below_count:,} of {counted(row['n'], 'output')} {verb} under the threshold 1 of {row['criterion_id']}"
+    )
+    clause = _rate_clause(decision, limit, also, has_failed=below_count > 0)
+    return Checked(model_name(row), decision.outcome, failure_clause + clause, decision.more_count)
 
 
 def _trials_per_output(rubric: Row, row: Row, rate: float) -> float:
-    """Trials that one output is worth: less than 1 where cases have several, or were drawn by stratum."""
+    """Trials that one output counts as: less than 1 if cases have several outputs, or were drawn by stratum."""
     is_apart = (row["cluster_count"] or row["n"]) >= row["n"] and not rubric["is_weighted"]
     if not row["n"] or row["pass_low"] is None or is_apart:
         return 1.0
@@ -315,7 +325,7 @@ def _interval_with_ratings(
 
 
 def _check_own_gates(rubric: Row, row: Row) -> Checked:
-    """Gates of per-case criteria, all as one: an output fails if it fails one of its own."""
+    """Check the gates of per-case criteria as one gate: an output fails if it fails one of its case's gates."""
     limit = _limit(rubric)
     gaps = row["own_gap_count"]
     decision = decide_failures(
@@ -324,42 +334,48 @@ def _check_own_gates(rubric: Row, row: Row) -> Checked:
     if gaps and decision.outcome is Ship.UNDECIDED:
         outputs = f"{gaps:,} of {counted(row['own_gate_count'], 'output')}"
         return Checked(model_name(row), decision.outcome, f"gates of per-case criteria are not scored for {outputs}")
-    failed = _failed_words(row["own_failure_count"], row["own_gate_count"], "of the case")
+    failed_share = _failed_words(row["own_failure_count"], row["own_gate_count"], "of the case")
     clause = _rate_clause(decision, limit, has_failed=row["own_failure_count"] > 0)
-    return Checked(model_name(row), decision.outcome, failed + clause, decision.more_count)
+    return Checked(model_name(row), decision.outcome, failed_share + clause, decision.more_count)
 
 
-def _open_rate(row: Row, decision: Decision, failure_count: int, what: str, limit: float, also: str) -> Checked:
-    """Failure rate within its limit that could be above it. what: words on such outputs; also: on the interval."""
+def _undecided_rate(row: Row, decision: Decision, failure_count: int, outputs: str, limit: float, note: str) -> Checked:
+    """Undecided requirement: a failure rate below its limit whose interval reaches above it.
+
+    outputs: words for the failing outputs; interval_note: words on the interval.
+    """
     failures = f"{failure_count:,} of {counted(row['n'], 'output')}, " if failure_count else ""
-    words = f"{rate_words(decision.interval.high)} {what} ({failures}limit {rate_words(limit)}{also})"
-    return Checked(model_name(row), decision.outcome, words, decision.more_count, _case_count(row))
+    clause = f"{rate_words(decision.interval.high)} {outputs} ({failures}limit {rate_words(limit)}{note})"
+    return Checked(model_name(row), decision.outcome, clause, decision.more_count, _case_count(row))
 
 
 def _case_count(row: Row) -> int:
     return int(row["cluster_count"] or row["n"])
 
 
-def _rate_clause(decision: Decision, limit: float, also: str = "", *, has_failed: bool) -> str:
-    """Clause on the interval of a failure rate and its limit. also: words on the interval.
+def _rate_clause(decision: Decision, limit: float, note: str = "", *, has_failed: bool) -> str:
+    """Clause on the interval of a failure rate and its limit. interval_note: words on the interval.
 
     has_failed: one failure refutes, and there is one, so that only the limit is named.
     """
-    ends = decision.interval
+    interval = decision.interval
     match decision.outcome:
         case Ship.MAY_NOT if has_failed:
             return NONE_MAY
         case Ship.MAY:
-            return f" (at most {rate_words(ends.high)}{also}, limit {rate_words(limit)})"
+            return f" (at most {rate_words(interval.high)}{note}, limit {rate_words(limit)})"
         case Ship.MAY_NOT:
-            return f" (at least {rate_words(ends.low)}{also}, limit {rate_words(limit)})"
-    return f" (could be {rate_words(ends.low)} to {rate_words(ends.high)}{also}, limit {rate_words(limit)})"
+            return f" (at least {rate_words(interval.low)}{note}, limit {rate_words(limit)})"
+    return f" (could be {rate_words(interval.low)} to {rate_words(interval.high)}{note}, limit {rate_words(limit)})"
 
 
 def _check_mean(
-    rubric: Row, row: Row, name: str, threshold: float, ends: tuple[float, float], corrected: Corrected | None
+    rubric: Row, row: Row, name: str, threshold: float, mean_range: tuple[float, float], corrected: Corrected | None
 ) -> Checked:
-    """Decide on a mean. ends: the mean with each missing score at its worst and at its best; corrected: by ratings."""
+    """Decide on a mean.
+
+    mean_range: mean with missing scores at their worst, and at their best; corrected: by ratings.
+    """
     model, mean, alpha = model_name(row), row["mean"], _alpha(rubric)
     if mean is None:
         brief = f"no output has a score for the {name}" if name != "mean" else "no output has a score"
@@ -367,13 +383,13 @@ def _check_mean(
     units, also = row["cluster_count"] or row["n"], ""
     if corrected is not None:
         (mean, interval), also = corrected, " corrected by ratings"
-        unknown_share = ends[1] - ends[0]  # share of scores that are missing
+        unknown_share = mean_range[1] - mean_range[0]  # share of scores that are missing
         known_share = 1.0 - unknown_share
-        ends = mean * known_share, mean * known_share + unknown_share
+        mean_range = mean * known_share, mean * known_share + unknown_share
         interval = Interval(interval.low * known_share, interval.high * known_share + unknown_share)
     else:
-        interval = _mean_interval(row, ends, alpha)
-    decision = decide_mean(mean, interval, threshold, units, ends[0])
+        interval = _mean_interval(row, mean_range, alpha)
+    decision = decide_mean(mean, interval, threshold, units, mean_range[0])
     clause = f"the {name} is {score_words(mean)}{also}"
     needs = f"needs {threshold:g}"
     if not interval.is_known:
@@ -385,7 +401,7 @@ def _check_mean(
             else f"at most {score_words(interval.high)}"
         )
         return Checked(model, decision.outcome, f"{clause} ({end}; {needs})")
-    if ends[0] < mean - TOLERANCE and mean >= threshold:
+    if mean_range[0] < mean - TOLERANCE and mean >= threshold:
         scored = f"{row['n']:,} of {counted(row['output_count'], 'output')}"
         return Checked(
             model,
@@ -401,7 +417,7 @@ def _check_mean(
     return Checked(model, decision.outcome, low_mean, more_count, _case_count(row))
 
 
-def _mean_interval(row: Row, ends: tuple[float, float], alpha: float) -> Interval:
+def _mean_interval(row: Row, mean_range: tuple[float, float], alpha: float) -> Interval:
     """Interval of a mean: with the missing scores at their worst for its lower end, at their best for the upper one."""
     low, high = (nan if row[name] is None else row[name] for name in ("ci_low", "ci_high"))
     n, gap_count = row["n"], row["output_count"] - row["n"]
@@ -409,9 +425,9 @@ def _mean_interval(row: Row, ends: tuple[float, float], alpha: float) -> Interva
     sd = row["sd"] or 0.0
     mean = Mean(n, units, row["mean"], sd, sd / sqrt(units), units - 1.0)
     whole = interval_at(mean, low, high, alpha)
-    if ends[0] >= row["mean"] - TOLERANCE and ends[1] <= row["mean"] + TOLERANCE:
+    if mean_range[0] >= row["mean"] - TOLERANCE and mean_range[1] <= row["mean"] + TOLERANCE:
         return whole
-    fills = [min(max((end * row["output_count"] - n * row["mean"]) / gap_count, 0.0), 1.0) for end in ends]
+    fills = [min(max((end * row["output_count"] - n * row["mean"]) / gap_count, 0.0), 1.0) for end in mean_range]
     below, above = (filled_interval(mean, gap_count, fill, alpha) for fill in fills)
     return Interval(below.low, above.high)
 

@@ -77,7 +77,7 @@ def _gate_words(row: Row) -> str:
 
 
 def _without_words(dead: Sequence[str]) -> str:
-    """Criteria that no score of a model has in it, although its outputs count as scored."""
+    """Text on criteria that are in no score of a model, although its outputs count as scored."""
     return f" without {dead[0] if len(dead) == 1 else f'{len(dead):,} criteria'}" if dead else ""
 
 
@@ -131,7 +131,7 @@ class Badge:
 
 
 def badges_of(verdict: RunVerdict) -> list[Badge]:
-    """Badge of each model: a mean never stands without its interval and its lowest criterion."""
+    """Badge of each model: a mean always comes with its interval and its lowest criterion."""
     return [
         Badge(
             model_verdict.outcome.value,
@@ -242,7 +242,7 @@ def judge_part(row: Row) -> float | None:
 
 
 def votes_words(votes: float | None) -> str:
-    """How many unrelated judges' scores go together as far, as text."""
+    """Number of unrelated judges whose scores would agree as closely, as text."""
     return "–" if votes is None else f"{votes:.2f}"
 
 
@@ -307,7 +307,7 @@ def share_words(share: Share) -> str:
 
 
 def brier_words(trust: JudgeTrust) -> str:
-    """Brier score beside that of people's own share of passes."""
+    """Brier score, with that of a constant forecast: people's share of passes."""
     return score_words(trust.brier) + ("" if trust.base_brier is None else f" (base rate {trust.base_brier:.3f})")
 
 

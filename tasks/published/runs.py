@@ -38,7 +38,7 @@ def latest_run(lake: Lake) -> str:
 
 
 def named_run(lake: Lake, name: str | None) -> str:
-    """Id of a run by its name: `latest`, as no name, is the latest published run."""
+    """Id of a run by its name; `latest` or None: the latest published run."""
     return latest_run(lake) if name in (None, LATEST) else str(name)
 
 
@@ -61,7 +61,7 @@ def list_runs(lake: Lake) -> tuple[Row, ...]:
 
 
 def read_runs(connection: duckdb.DuckDBPyConnection) -> tuple[Row, ...]:
-    """As `list_runs`, over a connection to the lake."""
+    """All runs, as `list_runs`, over an open connection to the lake."""
     return read_rows(connection, query("published/run_list"))
 
 

@@ -188,10 +188,10 @@ class Status:
         return tuple(run for run in self.unpublished if run.is_at_work)
 
     @property
-    def left(self) -> tuple[UnpublishedRun, ...]:
+    def interrupted(self) -> tuple[UnpublishedRun, ...]:
         """Interrupted runs: their process is gone, and they are not marked as failed."""
-        failed = {name for name, row in self.of_runs.items() if row["status"] == "failed"}
-        return tuple(run for run in self.unpublished if not run.is_at_work and run.run_id not in failed)
+        failed_ids = {name for name, row in self.of_runs.items() if row["status"] == "failed"}
+        return tuple(run for run in self.unpublished if not run.is_at_work and run.run_id not in failed_ids)
 
     @property
     def is_alarming(self) -> bool:
@@ -199,8 +199,10 @@ class Status:
         changed.
         """
         since = self.now - ALARMING
-        failed = bool(self.drifted) or any((row["finished_at"] or row["created_at"]) >= since for row in self.failures)
-        return failed or any(run.quiet_s <= ALARMING.total_seconds() for run in self.left)
+        has_failed = bool(self.drifted) or any(
+            (row["finished_at"] or row["created_at"]) >= since for row in self.failures
+        )
+        return has_failed or any(run.quiet_s <= ALARMING.total_seconds() for run in self.interrupted)
 
     @property
     def drifted(self) -> tuple[Row, ...]:
@@ -240,10 +242,14 @@ def read_status(lake: Lake, now: datetime, days: int) -> Status:
     """
     unpublished = unpublished_runs(lake, now)
     with connect(lake, read_only=True) as connection:
-        last = [dict(row) for row in read_rows(connection, query("published/last_runs"))]
-        for row in last:
-            stated = stated_outcome(connection, lake, row["run_id"])
-            row |= {"has_requirement": stated.has_requirement, "is_met": not stated.unmet, "unmet": list(stated.unmet)}
+        last_runs = [dict(row) for row in read_rows(connection, query("published/last_runs"))]
+        for row in last_runs:
+            outcome = stated_outcome(connection, lake, row["run_id"])
+            row |= {
+                "has_requirement": outcome.has_requirement,
+                "is_met": not outcome.unmet,
+                "unmet": list(outcome.unmet),
+            }
         failures = read_rows(connection, query("published/failed_runs"), since=now - timedelta(days=days))
         of_runs = read_rows(connection, _OF_RUNS, run_ids=[run.run_id for run in unpublished])
         (versions,), (sizes,) = read_rows(connection, _VERSIONS), read_rows(connection, _DATA)
@@ -257,7 +263,7 @@ def read_status(lake: Lake, now: datetime, days: int) -> Status:
         # A run that was killed between publication and report counts as published.
         tuple(run for run in unpublished if run.is_at_work or run.run_id not in published),
         {row["run_id"]: {key: row[key] for key in row if key != "run_id"} for row in of_runs},
-        tuple(last),
+        tuple(last_runs),
         tuple(failures),
         {**versions, **sizes, "catalog_bytes": _catalog_bytes(lake)},
         judges,

@@ -19,7 +19,7 @@ from gradebook.tasks.system.files import replaced_file
 from gradebook.tasks.workspace.folder import DETAIL_TABLES, DetailTable, RunFolder
 
 _DRAWN = "and inclusion_rate is not null order by case_id"
-_KEPT = "kept"  # takes the place of the criterion's id in file names
+_ALL_CRITERIA = "kept"  # takes the place of the criterion's id in file names
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def write_run_outputs(connection: duckdb.DuckDBPyConnection, run: StoredRun, fol
 def write_run_case_criteria(connection: duckdb.DuckDBPyConnection, run: StoredRun, folder: RunFolder) -> None:
     """Write the per-case criteria of a run; no file if there are none."""
     path = folder.case_criteria_file(0)
-    # Levels are ordered worst first: the last one's score passes a gate that has no threshold.
+    # Levels are ordered worst first: a gate without a threshold passes at the last level's score.
     select = (
         "select * exclude (run_id), coalesce(threshold, levels[-1].score) as gate_threshold, 0::bigint as row_index "
         "from case_criteria where run_id = $run_id"
@@ -103,7 +103,7 @@ def write_run_details(
     """
     parameters = {"run_id": folder.run_id, "source_run_id": run.run_id, "dropped": [*dropped]}
     for table in tables:
-        path = folder.detail_file(table, _KEPT, 0)
+        path = folder.detail_file(table, _ALL_CRITERIA, 0)
         select = (
             f"select $run_id as run_id, * exclude (run_id) from {table} "
             "where run_id = $source_run_id and not list_contains($dropped::varchar[], criterion_id)"

@@ -54,7 +54,7 @@ class RunSummary:
     unscored_reasons; penalised: outputs with penalties only, as rows of penalised_outputs. standings: of the judge, by
     criterion, by the ratings at publication. reading: cases to read first, as rows of cases_to_read.
     has_rubric_requirement: whether a gate or threshold of the rubric counts, not the rule against the baseline alone.
-    pass_threshold: of the rubric, 0..1. offered: sentence on ratings under other texts, which do not count.
+    pass_threshold: of the rubric, 0..1. offered: sentence on ratings of other criterion texts, which do not count.
     requirements: of the rubric, as the intervals decide them. audited: rows of audited_scores, of a cascade with an
     audit.
     """
@@ -169,9 +169,9 @@ def cost_words(rows: Iterable[Row]) -> str:
     rows = tuple(rows)
     billed, saved = (_total(rows, name) for name in ("cost_usd", "saved_usd"))
     counts = [sum(row[name] for row in rows) for name in ("request_count", "replayed_count")]
-    asked, replayed = counted(counts[0], "request"), counted(counts[1], "verdict")
+    requests, replayed = counted(counts[0], "request"), counted(counts[1], "verdict")
     again = f"; {replayed} used again, which saved {price_words(saved)}" if counts[1] else ""
-    return f"Billed {price_words(billed)} for {asked}{again}."
+    return f"Billed {price_words(billed)} for {requests}{again}."
 
 
 def _total(rows: tuple[Row, ...], name: str) -> float | None:
@@ -194,7 +194,7 @@ def summarise(lake: Lake, run_id: str) -> RunSummary:
 
 
 def read_summary(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> RunSummary:
-    """As `summarise`, by a pinned connection to the lake."""
+    """Read a published run's summary over a pinned connection. Raises as `summarise`."""
     run = read_published_run(connection, lake, run_id)
     scores = read_rows(
         connection,
@@ -266,7 +266,7 @@ def stated_outcome(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: st
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         stated = _read_stated(lake, run_id)
         has_requirement, unmet = stated.get("has_requirement", True), tuple(map(str, stated["unmet"]))
-        # An earlier gradebook said that a rule is undecided in words alone.
+        # An earlier gradebook wrote only in a sentence that a rule is undecided.
         outcomes = [Ship.UNDECIDED if "undecided" in sentence else Ship.MAY_NOT for sentence in unmet]
         verdict = stated.get("verdict", {})
         word = verdict.get("word") or _outcome_word(has_requirement, outcomes)
@@ -382,8 +382,8 @@ def _published_agreement(connection: duckdb.DuckDBPyConnection, run_id: str) -> 
 
 
 def _agreement_counts(rows: dict[str, Row]) -> tuple[int, int]:
-    first = rows.get("percent_agreement") or next(iter(rows.values()))  # some statistics use fewer outputs
-    return first["n"], first["pair_count"]
+    measure_row = rows.get("percent_agreement") or next(iter(rows.values()))  # some statistics use fewer outputs
+    return measure_row["n"], measure_row["pair_count"]
 
 
 def _stored_measure(statistic: str, rows: dict[str, Row]) -> Measure:
@@ -434,7 +434,7 @@ def _corrections(connection: duckdb.DuckDBPyConnection, run_id: str, rated: list
 
 
 def _comparison(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row) -> tuple[RunComparison | None, str | None]:
-    """Comparison of the run with its baseline, and why its rule could not be evaluated, if so."""
+    """Comparison of the run with its baseline, or None; and why its rule could not be evaluated, or None."""
     settings = json.loads(run["settings"] or "{}")
     baseline, fault = (settings.get(name) for name in ("baseline_run_id", "baseline_fault"))
     rule = gate_rule(settings.get("fail_if"), settings.get("require"))

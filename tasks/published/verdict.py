@@ -72,7 +72,7 @@ class Grounds:
 
     @property
     def has_missed_judge(self) -> bool:
-        """Whether criteria are unscored for want of a judge."""
+        """Whether criteria are unscored because the run had no judge."""
         return any(row["reason"] == "no_judge" for row in self.unscored)
 
     @property
@@ -110,12 +110,12 @@ def run_verdict(grounds: Grounds) -> RunVerdict:
         *_decision_facts(grounds, models, reasons),
         *judge,
     )
-    lines = (
+    verdict_lines = (
         _headline(grounds, models),
         _sentence_of([reasons, *_low_mean_clauses(grounds, models), *_missing_clauses(grounds)], models),
         _sentence_of([*change, *doubt], models) if change or doubt else NO_BASELINE,
     )
-    return RunVerdict(sentence, _is_good(models), facts, tuple(_next_steps(grounds)), lines, models)
+    return RunVerdict(sentence, _is_good(models), facts, tuple(_next_steps(grounds)), verdict_lines, models)
 
 
 def _headline(grounds: Grounds, models: Sequence[ModelVerdict]) -> str:
@@ -126,8 +126,8 @@ def _headline(grounds: Grounds, models: Sequence[ModelVerdict]) -> str:
     if not models:
         return "No model may ship." if grounds.has_requirement else "Nothing is decided."
     if len(by_outcome) == 1 and (open_names := by_outcome.get(Ship.UNDECIDED) or by_outcome.get(Ship.NO_GATE)):
-        start = "Undecided" if Ship.UNDECIDED in by_outcome else "Nothing decides"
-        return f"{start} whether {_join_first(open_names)} may ship."
+        prefix = "Undecided" if Ship.UNDECIDED in by_outcome else "Nothing decides"
+        return f"{prefix} whether {_join_first(open_names)} may ship."
     be = "is" if len(by_outcome.get(Ship.UNDECIDED, ())) == 1 else "are"
     verbs = {Ship.MAY: "may ship", Ship.UNDECIDED: f"{be} undecided", Ship.MAY_NOT: "may not ship"}
     clauses = [f"{_join_first(by_outcome[outcome])} {verb}" for outcome, verb in verbs.items() if outcome in by_outcome]
@@ -217,17 +217,17 @@ def _unscored_criteria(criteria: Sequence[Row], model: str) -> Iterator[str]:
 
 
 class _Reason(NamedTuple):
-    """Reason of an outcome, as a clause; with case_count, what so many cases can't rule out."""
+    """Reason of an outcome, as a clause. case_count: cases that are too few to decide, if that is the reason."""
 
     words: str
     case_count: int | None = None
 
 
 def _clauses(reasons: Sequence[_Reason]) -> Iterator[str]:
-    """Clauses of reasons; one on all that the same number of cases can't rule out."""
+    """Clauses of reasons; reasons with the same case_count are joined."""
     for case_count, of_count in groupby(reasons, key=lambda reason: reason.case_count):
-        words = [reason.words for reason in of_count]
-        yield from words if case_count is None else [open_words(case_count, words)]
+        clauses = [reason.words for reason in of_count]
+        yield from clauses if case_count is None else [open_words(case_count, clauses)]
 
 
 def _rule_outcomes(unmet: Sequence[Unmet], model: str) -> Iterator[tuple[Ship, _Reason]]:
@@ -254,8 +254,8 @@ def weakest_words(criteria: Sequence[Row], model: str) -> str | None:
 def question_words(description: str | None, most: int = LONGEST_QUESTION) -> str:
     """A criterion's question on one line: its first sentence, cut between words."""
     question = " ".join((description or "").split())
-    ends = [position + 1 for mark in "?." if (position := question.find(f"{mark} ")) > 0]
-    question = question[: min(ends)] if ends else question
+    sentence_ends = [position + 1 for mark in "?." if (position := question.find(f"{mark} ")) > 0]
+    question = question[: min(sentence_ends)] if sentence_ends else question
     return question if len(question) <= most else f"{question[: most - 1].rsplit(' ', 1)[0]}…"
 
 
@@ -290,11 +290,15 @@ def _shipping_clause(grounds: Grounds, models: Sequence[ModelVerdict]) -> str:
 
 def _basis_clause(grounds: Grounds) -> str:
     """Clause on the ground of the decision about models that may ship."""
-    under = " under --gate baseline" if grounds.gate == "baseline" else ""
+    gate_clause = " under --gate baseline" if grounds.gate == "baseline" else ""
     if not grounds.has_rubric_requirement:
-        return under
+        return gate_clause
     alpha = grounds.requirements.alpha
-    return f"{under} at alpha {alpha:g}" if grounds.requirements.is_by_interval else f"{under} by point estimates"
+    return (
+        f"{gate_clause} at alpha {alpha:g}"
+        if grounds.requirements.is_by_interval
+        else f"{gate_clause} by point estimates"
+    )
 
 
 def _met_words(grounds: Grounds) -> str:
@@ -302,8 +306,8 @@ def _met_words(grounds: Grounds) -> str:
     if not grounds.has_rubric_requirement:
         return "the rule against the baseline is met"
     is_shown = grounds.requirements.is_by_interval
-    what = "the pass_threshold" if grounds.requirements.low_means else "threshold"
-    return f"every gate and {what} is {'shown to be met' if is_shown else 'met'}"
+    threshold_words = "the pass_threshold" if grounds.requirements.low_means else "threshold"
+    return f"every gate and {threshold_words} is {'shown to be met' if is_shown else 'met'}"
 
 
 def _undecided_clause(grounds: Grounds, models: Sequence[ModelVerdict], *, is_first: bool) -> str:
@@ -343,14 +347,16 @@ def _undecided_words(grounds: Grounds) -> str:
             return "no requirement counts under --gate none"
         case "baseline":
             has_rule = gate_rule(grounds.settings.get("fail_if"), grounds.settings.get("require")) is not None
-            missing = "there is no run to compare with" if has_rule else "neither --fail-if nor --require was given"
-            return f"--gate baseline counts only the rule against a baseline, and {missing}"
-    alone = ", and --gate rubric counts nothing else" if grounds.gate == "rubric" else ""
-    return f"the rubric has no gate and no pass_threshold{alone}"
+            missing_clause = (
+                "there is no run to compare with" if has_rule else "neither --fail-if nor --require was given"
+            )
+            return f"--gate baseline counts only the rule against a baseline, and {missing_clause}"
+    gate_clause = ", and --gate rubric counts nothing else" if grounds.gate == "rubric" else ""
+    return f"the rubric has no gate and no pass_threshold{gate_clause}"
 
 
 def _models_with_reasons(models: Sequence[ModelVerdict]) -> str:
-    """The first models, each with its reasons, and how many more there are."""
+    """Text that names the first models with their reasons, and the count of the others."""
     texts = [f"{verdict.model} ({verdict.reason})" for verdict in models[:MOST_NAMED]]
     return ", ".join([*texts, *([f"{len(models) - MOST_NAMED:,} more"] if len(models) > MOST_NAMED else [])])
 
@@ -373,7 +379,7 @@ def _missing_clauses(grounds: Grounds) -> Iterator[str]:
 
 
 def _change_clauses(grounds: Grounds, models: Sequence[ModelVerdict]) -> Iterator[str]:
-    """Better, worse or no different than the baseline, in a few words that the reasons of the models do not have."""
+    """Clauses that compare with the baseline (better, worse, no difference), unless the reasons say so already."""
     if grounds.comparison is None or not grounds.is_against_baseline:
         return
     baseline = grounds.comparison.baseline_run_id
@@ -426,8 +432,8 @@ def _judges_clauses(difference: str | None, models: Sequence[ModelVerdict]) -> I
 
 def _lone_models(comparison: RunComparison, side: str) -> list[str]:
     """Models that only run A or only run B has. side: A or B."""
-    end = f": only in run {side}"
-    return [description.removesuffix(end) for description in comparison.alone if description.endswith(end)]
+    suffix = f": only in run {side}"
+    return [description.removesuffix(suffix) for description in comparison.alone if description.endswith(suffix)]
 
 
 def _outcome_of(pair: ComparedModels) -> Chance | str:
@@ -465,7 +471,7 @@ def _doubt_clauses(standings: Sequence[JudgeStanding]) -> Iterator[str]:
 
 
 def _reason_facts(models: Sequence[ModelVerdict]) -> Iterator[Fact]:
-    """All reasons of models that have more than a line names."""
+    """Facts with all reasons of a model, if a line can't name them all."""
     for verdict in models:
         if len(verdict.reasons) > MOST_REASONS and verdict.outcome is not Ship.MAY:
             sentence = f"{verdict.model} {'is ' if verdict.outcome is Ship.UNDECIDED else ''}{verdict.outcome.value}"
@@ -474,7 +480,7 @@ def _reason_facts(models: Sequence[ModelVerdict]) -> Iterator[Fact]:
 
 
 def _threshold_facts(grounds: Grounds) -> Iterator[Fact]:
-    """Models whose mean may be on either side of the rubric's threshold, as far as the interval shows."""
+    """Facts on models whose interval of the mean contains the rubric's threshold."""
     if grounds.pass_threshold is None or not grounds.has_rubric_requirement or grounds.requirements.is_by_interval:
         return
     rows = [row for row in grounds.scores if row["ci_low"] is not None]
@@ -524,19 +530,21 @@ def _side_names(grounds: Grounds, pair: ComparedModels) -> tuple[str, str]:
 
 
 def _gate_facts(grounds: Grounds, sentence: str) -> Iterator[Fact]:
-    """How often each gate failed, where the sentence does not say so already."""
+    """Facts on how often each gate failed, unless the sentence says so already."""
     for criterion_id, rows in _rows_by_criterion(row for row in grounds.criteria if row["is_gate"]).items():
-        failed = [(model_name(row), row["n"], round(row["n"] * (1 - row["pass_rate"]))) for row in rows if row.get("n")]
-        failures = [f"{count:,} of {counted(n, 'output')} of {name}" for name, n, count in failed if count]
-        is_stated = all(f"{count:,} of {counted(n, 'output')} fail" in sentence for _, n, count in failed if count)
+        gate_rows = [
+            (model_name(row), row["n"], round(row["n"] * (1 - row["pass_rate"]))) for row in rows if row.get("n")
+        ]
+        failures = [f"{count:,} of {counted(n, 'output')} of {name}" for name, n, count in gate_rows if count]
+        is_stated = all(f"{count:,} of {counted(n, 'output')} fail" in sentence for _, n, count in gate_rows if count)
         if failures and not is_stated:
             more = f" and of {counted(len(failures) - MOST_NAMED, 'more model')}" if len(failures) > MOST_NAMED else ""
             fact = f"The gate {criterion_id} fails for {', '.join(failures[:MOST_NAMED])}{more}."
-            yield Fact("gates", fact, {"criterion_id": criterion_id, "failures": {name: n for name, _, n in failed}})
+            yield Fact("gates", fact, {"criterion_id": criterion_id, "failures": {name: n for name, _, n in gate_rows}})
 
 
-def _decision_facts(grounds: Grounds, models: Sequence[ModelVerdict], stated: str) -> Iterator[Fact]:
-    """Whether intervals or point estimates decide, and what shows that models may ship, unless it is stated."""
+def _decision_facts(grounds: Grounds, models: Sequence[ModelVerdict], headline: str) -> Iterator[Fact]:
+    """Facts on whether intervals or point estimates decide, and on why models may ship, unless `headline` says so."""
     if not grounds.has_rubric_requirement:
         return
     if not grounds.requirements.is_by_interval:
@@ -551,8 +559,8 @@ def _decision_facts(grounds: Grounds, models: Sequence[ModelVerdict], stated: st
         f"Decided on the ends of intervals: at its limit, a requirement passes with a chance of {alpha:g} (alpha)."
     )
     yield Fact("decision", sentence, {"decide": "interval", "alpha": alpha})
-    shown = [verdict for verdict in models if verdict.outcome is Ship.MAY and verdict.reasons]
-    for verdict in [verdict for verdict in shown if verdict.reason not in stated][:MOST_NAMED]:
+    shipping = [verdict for verdict in models if verdict.outcome is Ship.MAY and verdict.reasons]
+    for verdict in [verdict for verdict in shipping if verdict.reason not in headline][:MOST_NAMED]:
         reasons = "; ".join(verdict.reasons)
         yield Fact(
             "decision",
@@ -562,7 +570,7 @@ def _decision_facts(grounds: Grounds, models: Sequence[ModelVerdict], stated: st
 
 
 def _judge_facts(grounds: Grounds) -> Iterator[Fact]:
-    """Whether the judge read whole prompts, and is to be trusted where people rated."""
+    """Facts on whether the judge read whole prompts, and whether people's ratings support its verdicts."""
     if grounds.run.get("judge") is None:
         return
     if warnings := grounds.settings.get("warnings"):
@@ -584,25 +592,27 @@ def _judge_facts(grounds: Grounds) -> Iterator[Fact]:
 def standing_words(trust: Trust, standings: Sequence[JudgeStanding]) -> str:
     """Statement on the criteria of one kind of trust, to follow `the judge`."""
     names = _join_first([standing.criterion_id for standing in standings])
-    first = standings[0]
+    first_standing = standings[0]
     match trust:
         case Trust.CHANCE:
-            return f"is no better than chance on {names}, as far as the ratings show ({_skill_words(first)})"
+            return f"is no better than chance on {names}, as far as the ratings show ({_skill_words(first_standing)})"
         case Trust.WEAK:
-            return f"rarely agrees with people on {names} (same level in {rate_words(first.rate)} of the pairs)"
+            return (
+                f"rarely agrees with people on {names} (same level in {rate_words(first_standing.rate)} of the pairs)"
+            )
         case Trust.BIASED:
             return f"is {_leaning_words(standings)}"
         case Trust.UNKNOWN:
-            if first.has_many_chosen:
-                chosen = counted(first.chosen_count, "rating")
+            if first_standing.has_many_chosen:
+                rating_count = counted(first_standing.chosen_count, "rating")
                 of_sample = f"has too few ratings of a random sample on {names} to tell"
-                return f"{of_sample} ({chosen} of outputs that a queue chose)"
+                return f"{of_sample} ({rating_count} of outputs that a queue chose)"
             return f"has too few or too equal ratings on {names} to tell"
     return f"agrees with people beyond chance {_bias_words(standings)}"
 
 
 def _bias_words(standings: Sequence[JudgeStanding]) -> str:
-    """Clauses on criteria where the judge's bias is shown to be small, and on those where that is not shown."""
+    """Clauses on criteria whose judge is shown to have a small bias, and on criteria without such evidence."""
     clauses = []
     if unbiased := [standing.criterion_id for standing in standings if standing.is_unbiased]:
         clauses.append(f"and with a bias under {MOST_BIAS:g} on {_join_first(unbiased)}")
@@ -669,7 +679,7 @@ def _next_steps(grounds: Grounds) -> Iterator[NextStep]:
 
 
 def _more_cases_steps(comparison: RunComparison) -> Iterator[NextStep]:
-    """Where a margin is not shown although nothing is worse: the number of cases that would show it."""
+    """Step: add cases, if a margin is not shown although nothing is worse; with the number that would show it."""
     gate = comparison.gate
     margin = _MARGIN.search(gate.rule.require or "") if gate is not None and gate.is_failed else None
     overall = [row for pair in comparison.models for row in pair.rows if row.scope == OVERALL]
@@ -684,21 +694,21 @@ def _more_cases_steps(comparison: RunComparison) -> Iterator[NextStep]:
 
 
 def _reading_steps(grounds: Grounds, run_id: str) -> Iterator[NextStep]:
-    """The cases to read, of a model that may not ship or else of the one with the lowest mean."""
+    """Step: read cases of a model that may not ship, else of the model with the lowest mean."""
     cases = {model_name(row): row for row in grounds.reading}
     failing = [requirement.model for requirement in grounds.unmet if requirement.model in cases]
     lowest = [name for row in reversed(grounds.scores) if (name := model_name(row)) in cases]
     for name in (failing or lowest)[:1]:
         of_model = "" if len(grounds.scores) == 1 else f" of {name}"
-        first, *further = cases[name]["case_ids"]
+        first_case, *further = cases[name]["case_ids"]
         which = "the worst" if cases[name]["are_failed"] else "the lowest-scoring"
         noun = f"cases{of_model}, such as the first" if further else f"case{of_model}"
-        sentence = f"read {which} {noun} ({', '.join([first, *further])})"
-        yield NextStep(sentence, ("gradebook", "why", run_id, first), (first, *further))
+        sentence = f"read {which} {noun} ({', '.join([first_case, *further])})"
+        yield NextStep(sentence, ("gradebook", "why", run_id, first_case), (first_case, *further))
 
 
 def _weakest_steps(grounds: Grounds) -> Iterator[NextStep]:
-    """The criterion that costs most of the score of the models that need work."""
+    """Step: work on the criterion that costs the models most of their score."""
     failing = {requirement.model for requirement in grounds.unmet if requirement.model is not None}
     rows = [row for row in grounds.criteria if row.get("mean") is not None and (row["weight"] or 0.0) > 0]
     rows = [row for row in rows if model_name(row) in failing] or rows

@@ -90,8 +90,10 @@ def examine_counts(connection: duckdb.DuckDBPyConnection) -> Iterator[DoctorFind
 def examine_doubles(connection: duckdb.DuckDBPyConnection) -> Iterator[DoctorFinding]:
     """Check that each run and each judgment is stored once."""
     runs = (f"run {row['run_id']}: {row['row_count']} rows" for row in read_rows(connection, _PUBLISHED_TWICE))
-    paid = (f"judgment {row['judgment_id']}: {row['row_count']} rows" for row in read_rows(connection, _PAID_TWICE))
-    faults = (fault for group in (runs, paid) for fault in group)
+    judgments = (
+        f"judgment {row['judgment_id']}: {row['row_count']} rows" for row in read_rows(connection, _PAID_TWICE)
+    )
+    faults = (fault for group in (runs, judgments) for fault in group)
     findings = (DoctorFinding("doubles", PROBLEM, f"{fault}, expected one", _CHANGED) for fault in faults)
     yield from findings_or_ok(findings, "doubles", "each run and each judgment is stored once")
 
@@ -106,16 +108,16 @@ def _count_faults(run: dict[str, object]) -> Iterator[str]:
         yield f"found {counted(counts['verdict_count'], 'verdict')}, expected {expected}"
     if counts["odd_count"]:
         yield f"found {counted(counts['odd_count'], 'verdict')} neither scored nor unscored"
-    # A repeated row of the file counts twice as a row and once as an output: there may be more rows, never fewer.
+    # A row that the file repeats counts as two rows and one output: there may be more rows than outputs, never fewer.
     if "row_count" in counts and outputs + counts["refused_count"] > counts["row_count"]:
         yield (
             f"found {counted(outputs, 'output')} and {counted(counts['refused_count'], 'refused row')}, "
             f"expected at most the {counted(counts['row_count'], 'row')} of the input"
         )
-    stated, paid = run["cost_usd"], run["paid_usd"]
-    is_known = isinstance(stated, float) and isinstance(paid, float) and not counts["unpriced_count"]
-    if is_known and abs(stated - paid) > 1e-9 * max(1.0, abs(paid)):  # type: ignore[operator, arg-type]
-        yield f"found ${stated} in its row, expected ${paid}, the sum of its judgments"
+    stated_usd, paid_usd = run["cost_usd"], run["paid_usd"]
+    is_known = isinstance(stated_usd, float) and isinstance(paid_usd, float) and not counts["unpriced_count"]
+    if is_known and abs(stated_usd - paid_usd) > 1e-9 * max(1.0, abs(paid_usd)):  # type: ignore[operator, arg-type]
+        yield f"found ${stated_usd} in its row, expected ${paid_usd}, the sum of its judgments"
 
 
 def examine_outputs(connection: duckdb.DuckDBPyConnection, *, is_deep: bool) -> Iterator[DoctorFinding]:
@@ -126,7 +128,11 @@ def examine_outputs(connection: duckdb.DuckDBPyConnection, *, is_deep: bool) -> 
         BATCH_ROWS
     )
     ids = ((row["output_id"], output_id(stored_output(row))) for batch in reader for row in batch.to_pylist())
-    wrong = (f"output {stored}: its content has the id {made}" for stored, made in ids if stored != made)
+    wrong = (
+        f"output {stored_id}: its content has the id {computed_id}"
+        for stored_id, computed_id in ids
+        if stored_id != computed_id
+    )
     checked = all_count if is_deep else min(SAMPLE_ROWS, all_count)
     summary = f"{checked:,} of {counted(all_count, 'output')}: each id matches its content"
     yield from findings_or_ok(
@@ -202,14 +208,14 @@ def fix_lake(lake: Lake) -> tuple[str, ...]:
         pass
     with connect(lake, read_only=True) as connection:
         leftovers = _leftovers(connection, lake)
-    failed = mark_dead_runs_failed(lake, leftovers.running)
+    failed_runs = mark_dead_runs_failed(lake, leftovers.running)
     tidied = tidy_runs(leftovers.untidy)
     removed = remove_orphans(lake, leftovers.orphans, latest_orphan(lake))
     notes: list[str] = []
     settled_count = settle_journals(lake, notes)
     fixes = [f"{counted(settled_count, 'reply', 'replies')} moved into the ledger"] if settled_count else []
     fixes += notes
-    fixes += [f"{run_id}: marked as failed" for run_id in failed]
+    fixes += [f"{run_id}: marked as failed" for run_id in failed_runs]
     fixes += [f"{run_id}: working files deleted" for run_id in tidied]
     return (*fixes, *(f"{address_of(lake, file.path)}: removed" for file in removed))
 
@@ -305,7 +311,7 @@ def examine_files(files: list[NamedFile], lake: Lake, digests: Digests, *, is_de
     is_deep: also read it and compare its row count with the catalog.
     """
     system = file_system(lake)
-    sizes = {stored.path: stored.size for stored in stored_files(lake, system)}
+    sizes = {info.path: info.size for info in stored_files(lake, system)}
     if files and not any(file.path in sizes for file in files):
         summary = f"{lake.data_path}: found none of the lake's {counted(len(files), 'file')}, expected them there"
         yield DoctorFinding(
@@ -320,10 +326,10 @@ def examine_files(files: list[NamedFile], lake: Lake, digests: Digests, *, is_de
         for file in files
         for fault in _file_faults(file, sizes, system if is_deep else None, expected.get(file.path))
     )
-    read = " and read" if is_deep else ""
+    read_note = " and read" if is_deep else ""
     count = sum(file.path in expected for file in files)
-    same = f", {'all' if count == len(files) else f'{count:,}'} of them with the content that was published"
-    summary = f"{counted(len(files), 'file')} found{read}, as in the catalog{same if count else ''}"
+    digest_note = f", {'all' if count == len(files) else f'{count:,}'} of them with the content that was published"
+    summary = f"{counted(len(files), 'file')} found{read_note}, as in the catalog{digest_note if count else ''}"
     yield from findings_or_ok((DoctorFinding("files", PROBLEM, fault, RESTORE) for fault in faults), "files", summary)
 
 
@@ -357,7 +363,7 @@ def _digest_fault(file: NamedFile, digests: set[str]) -> str | None:
 def _read_fault(file: NamedFile, system: FileSystem) -> str | None:
     """Read a file to its end; returns its fault, if any."""
     try:
-        with system.open_input_file(file.path) as opened, pq.ParquetFile(opened) as parquet:
+        with system.open_input_file(file.path) as source, pq.ParquetFile(source) as parquet:
             row_count = sum(batch.num_rows for batch in parquet.iter_batches(FILE_BATCH_ROWS))
     except (pa.ArrowException, OSError) as error:
         return f"can't be read: {str(error).splitlines()[0]}"
@@ -395,12 +401,12 @@ _FORMAT = f"select value from {CATALOG}.ducklake_metadata where key = 'version' 
 def examine_versions() -> Iterator[DoctorFinding]:
     """Check that each required package is installed in a supported version."""
     requirements = [Requirement(text) for text in metadata.requires("gradebook") or ()]
-    wanted = [
+    needed = [
         requirement
         for requirement in requirements
         if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
     ]
-    faults = (fault for requirement in wanted if (fault := _requirement_fault(requirement)))
+    faults = (fault for requirement in needed if (fault := _requirement_fault(requirement)))
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in SHOWN_PACKAGES)
     fix = "pip install --force-reinstall gradebook"
     findings = (DoctorFinding("versions", PROBLEM, fault, fix) for fault in faults)
@@ -421,8 +427,8 @@ def examine_catalog(connection: duckdb.DuckDBPyConnection, lake: Lake) -> Doctor
     """Format of the catalog, and versions of the extensions that read it."""
     extensions = ", ".join(f"{name} {version}" for name, version in connection.execute(_EXTENSIONS).fetchall())
     formats = connection.execute(_FORMAT).fetchall()
-    written = f", format {formats[0][0]}" if formats else ""
-    return DoctorFinding("catalog", OK, f"{lake.name} opens{written}; {extensions}")
+    format_note = f", format {formats[0][0]}" if formats else ""
+    return DoctorFinding("catalog", OK, f"{lake.name} opens{format_note}; {extensions}")
 
 
 def examine_disk(lake: Lake) -> Iterator[DoctorFinding]:
@@ -451,12 +457,12 @@ def examine_access(lake: Lake) -> Iterator[DoctorFinding]:
     """Check that the lake's folders and Prefect's database are closed to other users of the machine."""
     private = lake.root if lake.root.is_dir() and not _mode(lake.root) & OTHERS else None
     folders = [folder for folder in dict.fromkeys(folders_of(lake)) if folder.is_dir() and _mode(folder) & OTHERS]
-    opened = [folder for folder in folders if private is None or not folder.is_relative_to(private)]
+    open_folders = [folder for folder in folders if private is None or not folder.is_relative_to(private)]
     home = prefect_home()
     database = home / "prefect.db"
     is_there = os.path.isfile(database)  # noqa: PTH113 - Path raises where the folder may not be read
     if is_there and _mode(home) & OTHERS and _mode(database) & OTHERS:
-        opened.append(database)
+        open_folders.append(database)
     findings = (
         DoctorFinding(
             "access",
@@ -464,7 +470,7 @@ def examine_access(lake: Lake) -> Iterator[DoctorFinding]:
             f"{path}: found mode {_mode(path):03o}, which other users of this machine may read, expected 700 or 600",
             f"`chmod go-rwx {path}`, unless it is shared on purpose",
         )
-        for path in opened
+        for path in open_folders
     )
     yield from findings_or_ok(findings, "access", f"{lake.root} is closed to other users")
 
@@ -481,10 +487,10 @@ def examine_server() -> DoctorFinding:
     public_address = without_password(address)
     try:
         # Any scheme is allowed: the address is the user's own.
-        with urllib.request.urlopen(f"{address.rstrip('/')}/health", timeout=SERVER_TIMEOUT_S) as answer:
-            if answer.status == 200:
+        with urllib.request.urlopen(f"{address.rstrip('/')}/health", timeout=SERVER_TIMEOUT_S) as response:
+            if response.status == 200:
                 return DoctorFinding("prefect server", OK, f"{public_address} answers")
-            reason = f"HTTP {answer.status}"
+            reason = f"HTTP {response.status}"
     except (OSError, ValueError) as error:
         reason = str(getattr(error, "reason", error))
     fix = "prefect server start, or unset PREFECT_API_URL"

@@ -1,7 +1,7 @@
 """Examination of a judge's endpoint: features that it supports, by three requests, and on this machine by a few more.
 
-Also in which form, of a schema, a JSON object, a tool and a text, its replies can be read; and a judge file with the
-settings that the endpoint takes.
+Also finds the reply form (schema, JSON object, tool or text) that can be read, and writes a judge file with the
+settings that the endpoint accepts.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ GPU_IN_FLIGHT, CPU_IN_FLIGHT = 256, 4
 _LENGTHS = ("max_model_len", "context_length", "max_context_length")  # vLLM and SGLang; OpenRouter; LM Studio
 MASKED_LOGPROB = -1e4  # of a token that structured output forbids
 _SHARED = "The river is calm today, and the boats lie still at the pier. " * 160  # longer than a cache's block
-LEAST_TOKENS = len(_SHARED.split())  # of a prompt: no tokenizer joins these words
+LEAST_TOKENS = len(_SHARED.split())  # of the prompt: every tokenizer gives each word a token or more
 _NTH_LETTER_QUESTION = (
     'Which letter comes {place} in the alphabet? Reply with one JSON object: {{"level": "A"}}, "B", "C" or "D".'
 )
@@ -57,7 +57,7 @@ def examine_judge(judge: str) -> Iterator[DoctorFinding]:
     """Findings about each model of a judge. Sends three requests to each, which cost as any others; to an endpoint on
     this machine also 1 + `AT_ONCE` short ones; to a decision model one.
 
-    Raises `InputError` for a judge that nobody asks over the network.
+    Raises `InputError` for a judge without an endpoint.
     """
     members = read_judge(judge, os.environ).online
     if not members:
@@ -102,12 +102,12 @@ def _decision_finding(settings: JudgeSettings) -> DoctorFinding:
         return DoctorFinding(f"{settings.model}: endpoint", PROBLEM, str(fault))
     if isinstance(reply, Failure):
         return DoctorFinding(check, PROBLEM, f"the request failed: {reply.reason}", reply.remedy)
-    (read,) = read_answers(reply.text, [question])
-    if read.distribution is None:
-        problem = read.rationale or read.status
+    (read_reply,) = read_answers(reply.text, [question])
+    if read_reply.distribution is None:
+        problem = read_reply.rationale or read_reply.status
         return DoctorFinding(check, PROBLEM, f"the answer can't be used: {problem}", "another `form` or model")
     answered_by = f", answered by {reply.model_returned}" if reply.model_returned else ""
-    shares = f"{read.distribution[TRUE]:.0%} for what is true"
+    shares = f"{read_reply.distribution[TRUE]:.0%} for what is true"
     counts = "" if reply.usage else "; no usable token counts: costs are unknown"
     return DoctorFinding(check, OK, f"answered with probabilities, {shares}{answered_by}{counts}")
 
@@ -168,7 +168,7 @@ async def _measure_pace(settings: JudgeSettings, key: str) -> tuple[float, float
 
 
 def judge_in_flight(settings: JudgeSettings, alone_s: float, together_s: float) -> DoctorFinding:
-    """Whether the endpoint works at many requests at a time, as on a GPU, or at one after another, as on a CPU.
+    """Finding: whether the endpoint answers requests in parallel, as on a GPU, or one after another, as on a CPU.
 
     alone_s, together_s: as `_measure_pace` measures them.
     """
@@ -184,7 +184,7 @@ def judge_in_flight(settings: JudgeSettings, alone_s: float, together_s: float) 
 
 
 def _context_length(settings: JudgeSettings, key: str) -> DoctorFinding:
-    """Tokens that a prompt and its reply may have, where the list of models tells it, as that of vLLM does."""
+    """Finding: most tokens of a prompt and its reply, if the endpoint's list of models gives it, as vLLM's does."""
     check = f"{settings.model}: context length"
     try:
         models = list_models(settings, key)
@@ -205,7 +205,7 @@ def _read(*_: object) -> ReadReply:
     return ReadReply("scored")
 
 
-FindingParts = tuple[str, str, str | None]  # severity, what was found, the fix
+FindingParts = tuple[str, str, str | None]  # severity, observation, fix
 
 
 def _structured_output_finding(settings: JudgeSettings, reply: Reply | Failure) -> FindingParts:
@@ -231,11 +231,11 @@ def _cache_finding(_: JudgeSettings, reply: Reply | Failure) -> FindingParts:
         summary = f"{reply.usage.prompt_tokens:,} tokens counted of a prompt of more than {LEAST_TOKENS:,} words"
         return PROBLEM, f"{summary}: the count can't be true, or the prompt was cut", CUT_REMEDY
     share = reply.usage.cached_tokens / max(1, reply.usage.prompt_tokens)
-    counted = f"{reply.usage.cached_tokens:,} of {reply.usage.prompt_tokens:,} tokens of a repeated prompt"
+    cached_tokens = f"{reply.usage.cached_tokens:,} of {reply.usage.prompt_tokens:,} tokens of a repeated prompt"
     if share >= 0.5:
-        return OK, f"{counted} came from the cache", None
+        return OK, f"{cached_tokens} came from the cache", None
     fix = "turn prefix caching on (vLLM: --enable-prefix-caching), or expect to pay for each criterion's whole prompt"
-    return NOTE, f"{counted} came from the cache, as the endpoint counts", fix
+    return NOTE, f"{cached_tokens} came from the cache, as the endpoint counts", fix
 
 
 def _logprobs_finding(_: JudgeSettings, reply: Reply | Failure) -> FindingParts:
@@ -277,7 +277,7 @@ _FINDINGS: dict[str, Any] = {
 
 
 QUESTION_COUNT, LEAST_READ, ASKED_AT_ONCE, MOST_ASKED_AGAIN = 20, 19, 4, 5
-READ = ("scored", "evidence_unverified", "abstained")  # statuses of a reply in the form asked for
+READ = ("scored", "evidence_unverified", "abstained")  # statuses of a readable reply
 _CRITERION = Criterion.model_validate(
     {
         "id": "right",
@@ -319,7 +319,7 @@ def structure_price(judge: str) -> str:
 
 
 def examine_structure(judge: str) -> Iterator[DoctorFinding]:
-    """A finding for each form that is tried: the share of replies that can be read. Stops at the first that holds.
+    """Finding for each reply form that is tried: the share of readable replies. Stops at the first form that works.
 
     Raises `InputError` for a judge that writes no texts at an endpoint.
     """
@@ -360,7 +360,7 @@ async def _try_forms(settings: JudgeSettings, key: str) -> list[DoctorFinding]:
 
 
 async def _ask_questions(settings: JudgeSettings, key: str) -> tuple[int, int, str, JudgeSettings]:
-    """Number of readable replies, and of those that a schema did not hold; the first fault; and the settings without
+    """Number of readable replies, and of replies that break their schema; the first fault; and the settings without
     what was refused.
     """
     turns = asyncio.Semaphore(ASKED_AT_ONCE)
@@ -469,7 +469,7 @@ async def _learn_settings(settings: JudgeSettings, key: str) -> tuple[JudgeSetti
 
 
 def _setting_to_change(settings: JudgeSettings, reply: Reply | Failure) -> tuple[dict[str, Any] | None, str]:
-    """Setting to change after a reply, None if there is none; and the fault of the reply, empty if there is none."""
+    """Setting to change after a reply, or None; and the fault of the reply, or an empty text."""
     own_settings = settings.model_fields_set
     if isinstance(reply, Failure):
         learned = learned_setting(settings, reply.parameter)
@@ -497,9 +497,11 @@ def _is_label(settings: JudgeSettings, text: str) -> bool:
 
 def judge_file_text(settings: JudgeSettings) -> str:
     """Text of a judge file with the address and every setting that was given or learned."""
-    whole = json.loads(settings.model_dump_json(exclude_unset=True))
+    settings_json = json.loads(settings.model_dump_json(exclude_unset=True))
     if settings.form == "openai":
-        whole.pop("form", None)
-    first_settings = {name: whole.pop(name) for name in _FIRST if name in whole} | {"base_url": settings.base_url}
+        settings_json.pop("form", None)
+    first_settings = {name: settings_json.pop(name) for name in _FIRST if name in settings_json} | {
+        "base_url": settings.base_url
+    }
     ordered = {name: first_settings[name] for name in _FIRST if name in first_settings}
-    return yaml.safe_dump(ordered | whole, sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump(ordered | settings_json, sort_keys=False, allow_unicode=True)

@@ -52,7 +52,7 @@ def examine_running(lake: Lake, running: list[str]) -> Iterator[DoctorFinding]:
 
 def mark_dead_runs_failed(lake: Lake, running: list[str]) -> list[str]:
     """Mark runs whose process is gone as failed; returns their ids. Paid replies stay, and the runs can be resumed."""
-    failed = []
+    failed_ids = []
     for run_id in running:
         folder = RunFolder.below(lake.root, run_id)
         if not folder.path.exists():
@@ -61,8 +61,8 @@ def mark_dead_runs_failed(lake: Lake, running: list[str]) -> list[str]:
             continue
         with claim:
             _fail(lake, run_id)
-            failed.append(run_id)
-    return failed
+            failed_ids.append(run_id)
+    return failed_ids
 
 
 def _free_folder(folder: RunFolder) -> RunClaim | None:

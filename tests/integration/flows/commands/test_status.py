@@ -124,7 +124,7 @@ def test_an_interrupted_run_shows_its_resume_command_and_alarms(gradebook, unfin
 def test_a_run_interrupted_more_than_a_day_ago_does_not_alarm(unfinished: RunFolder):
     lake = find_lake(f"sqlite:{unfinished.path.parents[1]}/catalog.sqlite")
     later = read_status(lake, NOW + timedelta(days=2), days=7)
-    assert ([run.run_id for run in later.left], later.is_alarming) == (["second"], False)
+    assert ([run.run_id for run in later.interrupted], later.is_alarming) == (["second"], False)
 
 
 def test_the_alarm_of_a_long_run_counts_from_its_last_change(unfinished: RunFolder):
