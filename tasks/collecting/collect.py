@@ -54,7 +54,7 @@ COLLECT_CRITERION_ID = "(output)"  # in place of a criterion's id in the journal
 
 @dataclass(frozen=True, slots=True)
 class CollectAnswer:
-    """Result of asking for an output; the text is in the journal. reason: why there is none."""
+    """Outcome of a question for an output; the text is in the journal. reason: why there is no output."""
 
     question: "CollectQuestion"
     reason: str | None
@@ -96,7 +96,7 @@ class CollectQuestion:
         return Request(self.messages(), None, _read, note=_note)
 
     def answer(self, outcome: Outcome) -> CollectAnswer:
-        """Whether the output is now available, and why not."""
+        """Outcome: whether the output is now available, or the reason why not."""
         return CollectAnswer(self, None if outcome.status == "scored" else outcome.reason, outcome.request_count)
 
 
@@ -124,7 +124,7 @@ _OUTPUT_ONLY_COLUMNS = (
     "checkpoint",
     "sample_index",
 )
-_UNREACHABLE_NAMES = {name: f"\0{name}" for name in _OUTPUT_ONLY_COLUMNS}  # names that no column of a file has
+_UNREACHABLE_NAMES = {name: f"\0{name}" for name in _OUTPUT_ONLY_COLUMNS}  # names that no column of a file can have
 _FITTED = {_UNREACHABLE_NAMES["model"]: "model", _UNREACHABLE_NAMES["output"]: ""}
 
 
@@ -258,7 +258,7 @@ class CollectRequest:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """Complete file of outputs. request_count, cost_usd: of this call alone; cost None: a price is unknown."""
+    """Complete file of outputs. request_count, cost_usd: of this call alone; cost_usd is None if a price is unknown."""
 
     out: str
     journal: str
@@ -330,7 +330,7 @@ def collect_outputs(request: CollectRequest) -> Collected:
     """Collect every missing output, then write the file of all outputs atomically.
 
     Raises `InputError` for an invalid request, before any request is sent. Raises `UnfinishedError` if outputs are
-    missing: the replies are kept, the file is not written, and the same call asks for the rest.
+    missing: the replies are stored, the file is not written, and the same call asks for the missing outputs.
     """
     _refuse_bad(request)
     settings = read_endpoint(request.endpoint, os.environ)
@@ -383,7 +383,7 @@ def _ask(collection: _Collection, folder: ReplyFolder) -> _Tally:
 def _write(collection: _Collection, stored: StoredReplies, folder: ReplyFolder, tally: _Tally) -> Collected:
     """Write the file in the order of the dataset, one row per case and sample with an output."""
     request = collection.request
-    written: set[str] = set()
+    written_keys: set[str] = set()
     endings: Counter[str] = Counter()
     output_count = refusal_count = 0
     encoding = encoding_of(request.out)
@@ -397,9 +397,9 @@ def _write(collection: _Collection, stored: StoredReplies, folder: ReplyFolder, 
                 reply = stored.find(key)
                 if reply is None:
                     continue
-                if key in written:  # equal prompts share one reply, paid for once
+                if key in written_keys:  # equal prompts share one reply, paid for once
                     reply |= {"is_shared": True, "cost_usd": reply["cost_usd"] and 0.0}
-                written.add(key)
+                written_keys.add(key)
                 line = output_row(row, collection.model, request.checkpoint, sample_index, reply)
                 stream.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
                 output_count += 1

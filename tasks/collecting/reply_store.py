@@ -74,8 +74,8 @@ class StoredReplies:
     def __init__(self, folder: Path) -> None:
         """Read the journals. Raises `LakeError` for a broken one."""
         self._paths = list(settled_journals(folder))
-        self._places: dict[bytes, tuple[int, int, int]] = {}  # journal, offset, length
-        self._opened: tuple[int, int] | None = None  # journal, file
+        self._places: dict[bytes, tuple[int, int, int]] = {}  # request key -> (journal, offset, length)
+        self._open_file: tuple[int, int] | None = None  # (journal, its file descriptor)
         for number, path in enumerate(self._paths):
             for offset, length, line in _lines(path):
                 if line["status"] == "scored":
@@ -94,16 +94,16 @@ class StoredReplies:
         return line
 
     def close(self) -> None:
-        if self._opened is not None:
-            os.close(self._opened[1])
-            self._opened = None
+        if self._open_file is not None:
+            os.close(self._open_file[1])
+            self._open_file = None
 
     def _file(self, number: int) -> int:
         """Open journal; one at a time, as the rows of a file mostly follow one journal."""
-        if self._opened is None or self._opened[0] != number:
+        if self._open_file is None or self._open_file[0] != number:
             self.close()
-            self._opened = number, os.open(self._paths[number], os.O_RDONLY)
-        return self._opened[1]
+            self._open_file = number, os.open(self._paths[number], os.O_RDONLY)
+        return self._open_file[1]
 
 
 def journal_cost_usd(journal: Path) -> float | None:

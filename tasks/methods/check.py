@@ -36,7 +36,7 @@ class CheckScoring(CodeMethod):
         return ("output_id", *stored_columns(criterion.method_as(CheckMethod).check))
 
     def outcomes(self, criterion: Criterion, schemas: Schemas) -> Outcomes:
-        """Read the check's settings; returns what runs it.
+        """Read the check's settings; returns the function that decides rows.
 
         Raises `TypeError` for a criterion of another method, `KeyError` for an unknown check, and pydantic's
         `ValidationError` for its settings; lint refuses a rubric with any of the three.
@@ -62,8 +62,8 @@ class SchemaScoring(CodeMethod):
         return ("output_id", "output")
 
     def outcomes(self, criterion: Criterion, schemas: Schemas) -> Outcomes:
-        """Validation of rows. Raises `TypeError` for a criterion of another method; the validation `ValueError` for
-        a schema that `check_schema` refuses.
+        """Function that validates rows. Raises `TypeError` for a criterion of another method; the function raises
+        `ValueError` for a schema that `check_schema` refuses.
         """
         json_schema = criterion.method_as(SchemaMethod).json_schema
         from gradebook.rubrics.schemas.validating import validate_outputs  # here: slow to import, and few need it
@@ -87,7 +87,7 @@ class RatingsScoring(RowMethod):
     def score_own(
         self, setup: ScoringSetup, own_criteria: Sequence[OwnCriterion], shard: str, shard_index: int, timing: Timing
     ) -> pa.Table:
-        """As `score_rows`, in one query for all criteria, as they may number thousands."""
+        """Mean score by the raters of each output, in one query for all criteria: there may be thousands."""
         output_ids = pq.read_table(shard, columns=["output_id"]).column(0).combine_chunks()
         rated = [
             (own_criterion.criterion, output_ids.take(own_criterion.row_indices)) for own_criterion in own_criteria

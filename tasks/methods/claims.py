@@ -1,4 +1,4 @@
-"""Method `claims`: the claims of each output found, checked and counted."""
+"""Method `claims`: find, verify and count the claims of each output."""
 
 import json
 from collections import Counter
@@ -57,12 +57,12 @@ CLAIM_VERDICT_SCHEMA = pa.schema(
     ]
 )
 USUAL_CLAIM = "x" * 100
-USUAL_CLAIMS_OF_SENTENCE = 1.5  # until the lake has claims
+USUAL_CLAIMS_OF_SENTENCE = 1.5  # estimate until the lake has claims
 NO_CITATION = "not_applicable: no citation, or no sentence"
 NOT_APPLICABLE = "not_applicable: no claim that can be checked"
-MOST_SPANS = 20  # of a verdict's evidence
-GROUPS_AT_ONCE = 2  # whose claims are extracted, and as many whose claims are verified
-LEAST_GROUP, MOST_GROUPS = 64, 32  # texts of a group, and groups of a shard: each reads the ledger
+MOST_SPANS = 20  # spans in a verdict's evidence
+GROUPS_AT_ONCE = 2  # groups in extraction, and as many in verification
+LEAST_GROUP, MOST_GROUPS = 64, 32  # texts of a group, and groups of a shard: each group reads the ledger
 
 
 @dataclass(slots=True)
@@ -86,17 +86,17 @@ class _CheckedText:
 
     @property
     def missing(self) -> tuple[str, str | None] | None:
-        """Reason, and key of the question, where a claim has no verdict."""
+        """Reason and request key of the first claim without a verdict; None if all have one."""
         unsaid = (vote for vote in self.verdicts.values() if vote.said is None)
         return next(((vote.reason or "no_reply", vote.request_key) for vote in unsaid), None)
 
     @property
     def verdict_names(self) -> list[str]:
-        """Verdicts on the claims that have one."""
+        """Names of the verdicts, without claims that have no verdict."""
         return [vote.said.verdict for vote in self.verdicts.values() if vote.said]
 
-    def seen_by(self, opinion: Opinion) -> "_CheckedText":
-        """Claims with the verdicts of one vote; the combined verdict where a cascade did not ask for that vote."""
+    def with_verdicts_by(self, opinion: Opinion) -> "_CheckedText":
+        """Claims with the verdicts of one vote; with the combined verdict if a cascade did not ask for that vote."""
         verdicts = {index: self.votes[index].get(opinion, vote) for index, vote in self.verdicts.items()}
         return replace(self, verdicts=verdicts)
 
@@ -107,7 +107,7 @@ class ClaimsScoring(ListMethod):
     unrecorded = "no_claims: recorded replies hold no claims"
 
     def count(self, planning: Planning, lists: ListPlanner, criterion: Criterion) -> dict[int, ListCount]:
-        """Requests that find and verify claims; those of claims that are not known yet are estimated."""
+        """Requests that find and verify claims; requests for claims that are not known yet are estimated."""
         writer = lists.judge.writer.as_model
         if writer is None:
             return {}
@@ -166,7 +166,7 @@ def _split_units(
     units: Sequence[ClaimUnit],
     count: ListCount,
 ) -> tuple[list[tuple[ClaimUnit, list[Claim]]], list[ClaimUnit]]:
-    """Texts with the claims to verify, as far as they are known, and the other texts."""
+    """Split texts: those with known claims, each with the claims to verify; and the other texts."""
     with_claims: list[tuple[ClaimUnit, list[Claim]]] = []
     extractions = []
     for unit in units:
@@ -211,7 +211,7 @@ def _add_usual_requests(
 
 
 def _claims_of_sentence(ledger: duckdb.DuckDBPyConnection) -> float:
-    """Claims to verify for each sentence, as earlier runs found them."""
+    """Mean count of claims to verify per sentence in earlier runs."""
     try:
         ((mean_count,),) = ledger.execute(query("methods/claims_of_sentence")).fetchall()
     except duckdb.CatalogException:  # no lake yet, or one of an earlier gradebook
@@ -284,14 +284,14 @@ def _claim_tables(
     claims: list[dict[str, Any]] = []
     votes: list[dict[str, Any]] = []
     names = judge.member_names
-    counts: Counter[tuple[str, str]] = Counter()  # by output and side, which citations divide
+    counts: Counter[tuple[str, str]] = Counter()  # claims by (output, side), which may have several units
     for text in texts:
         unit = text.unit
-        first = counts[unit.output_id, unit.side]
+        first_index = counts[unit.output_id, unit.side]
         counts[unit.output_id, unit.side] += len(text.claims)
         of_text = {"run_id": run_id, "output_id": unit.output_id, "criterion_id": criterion_id, "side": unit.side}
         for index, claim in enumerate(text.claims):
-            identity = of_text | {"claim_index": first + index}
+            identity = of_text | {"claim_index": first_index + index}
             content = {"span": claim.span, "claim": claim.text, "kind": claim.kind}
             location = {"sentence": claim.sentence, "start": claim.start, "stop": claim.stop}
             claims.append(identity | location | content | _verdict_columns(text.verdicts.get(index)))
@@ -318,13 +318,13 @@ def _opinions(
     outputs: Mapping[str, Sequence[_CheckedText]],
     judge: Judge,
 ) -> pa.Table:
-    """Scores of the outputs by each vote alone, as `OPINION_SCHEMA`; claims have no levels."""
+    """Scores of the outputs by each vote alone, as `OPINION_SCHEMA`, without levels."""
     rows = []
     names = judge.member_names
     for output_id, texts in outputs.items():
         votes = [votes for text in texts for votes in text.votes.values()]
         for opinion in dict.fromkeys(chain.from_iterable(votes)):
-            score, reason, _ = _score(method, [text.seen_by(opinion) for text in texts])
+            score, reason, _ = _score(method, [text.with_verdicts_by(opinion) for text in texts])
             keys = [vote.request_key for of_claim in votes if (vote := of_claim.get(opinion))]
             rows.append(
                 {
@@ -368,7 +368,7 @@ def _verdicts(
 
 
 def _score(method: ClaimsMethod, texts: Sequence[_CheckedText]) -> tuple[float | None, str | None, str | None]:
-    """Score of an output, or the reason why there is none and the key of the question that lacks its answer."""
+    """(score, reason without a score, request key of the unanswered question) of an output."""
     for text in texts:
         if text.unit.reason is not None:
             return None, text.unit.reason, None
@@ -400,7 +400,7 @@ def _measured(method: ClaimsMethod, texts: Sequence[_CheckedText]) -> float:
 
 
 def _passages_score(text: _CheckedText) -> float:
-    """Average precision of the passages: one is relevant if it holds the quote that supports a claim."""
+    """Average precision of the passages; a passage is relevant if it contains the quote that supports a claim."""
     judgments = [vote.said for vote in text.verdicts.values() if vote.said]
     quotes = [judgment.quote for judgment in judgments if judgment.verdict == "supported"]
     source = text.unit.source
@@ -413,8 +413,8 @@ def _passages_score(text: _CheckedText) -> float:
 def _citation_score(method: ClaimsMethod, texts: Sequence[_CheckedText]) -> float | None:
     """Citation recall or precision as by Gao et al. (2023, ALCE); None without sentences, or without citations.
 
-    Recall: share of the sentences that the passages they cite support together. Precision: share of the citations
-    whose sentence is supported, if the citation supports it alone or the others without it do not.
+    Recall: share of the sentences that the passages they cite support together. Precision: share of the
+    citations whose sentence is supported, and which support it alone or without which the others do not support it.
     """
     cited: dict[int, tuple[int, ...]] = {}
     is_supported: dict[tuple[int, tuple[int, ...]], bool] = {}
@@ -480,7 +480,7 @@ def _rationale(texts: Sequence[_CheckedText]) -> str | None:
 
 
 def _uncited_rationale(texts: Sequence[str]) -> str:
-    """Rationale of an output without a citation of its context; names a mark that is not read as one."""
+    """Rationale of an output without citations of its context; names a mark that looks like a citation."""
     mark = unread_mark(" ".join(texts))
     unread = f"; citations are read in brackets, [1], so {mark!r} is none" if mark else ""
     return f"no sentence of {len(texts)} cites a passage of the context{unread}"

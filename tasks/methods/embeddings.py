@@ -1,6 +1,6 @@
 """Vectors of the texts that a run compares: stored ones from the ledger, the others from the embedder.
 
-An embedder is an endpoint, or a folder as model2vec writes it: a tokenizer, a vector for each token, and their mean.
+An embedder is an endpoint, or a folder in model2vec's form: a tokenizer and a vector per token, which are averaged.
 """
 
 import json
@@ -55,7 +55,7 @@ from gradebook.tasks.runs.run import Run
 from gradebook.tasks.system.progress import reporter
 from gradebook.tasks.workspace.timings import timed
 
-VECTORS_AT_ONCE = 10_000  # read from the ledger
+VECTORS_AT_ONCE = 10_000  # vectors read from the ledger at once
 
 
 class VectorFile:
@@ -64,26 +64,26 @@ class VectorFile:
     def __init__(self, folder: Path | None = None) -> None:
         """folder: of the unnamed temporary file; None: the system's temporary folder."""
         self._folder, self._open = folder, ExitStack()
-        self._files: dict[int, IO[bytes]] = {}  # by the bytes of a vector
+        self._files: dict[int, IO[bytes]] = {}  # bytes per vector -> file
         self._keys: dict[int, list[Keys]] = {}
-        self.faults: dict[str, str] = {}  # reason by request key
+        self.faults: dict[str, str] = {}  # request key -> reason
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the files; a space's vectors stay until it goes."""
+        """Close the files; vectors of a space stay readable as long as the space exists."""
         self._open.close()
 
     @property
     def keys(self) -> Keys:
-        """Keys of all vectors, (key,), each once and in their own order."""
+        """Sorted keys of all vectors, (key,), without duplicates."""
         return np.unique(
             np.concatenate([np.zeros(0, KEY), *(chunk for chunks in self._keys.values() for chunk in chunks)])
         )
 
     def add_held(self, lake: Lake, keys: Keys) -> None:
-        """Add the vectors that the ledger has. keys: (key,), of the wanted ones, each once."""
+        """Add the vectors that the ledger has. keys: (key,), of wanted vectors, without duplicates."""
         with connect_up_to_date(lake) as connection:
             connection.execute("create or replace temp view held_judgments as select * from judgments")
             connection.register("wanted_keys", pa.table({"request_key": key_column(keys)}))
@@ -135,24 +135,27 @@ class StoredVectors:
         vectors: NDArray[np.int16],
         faults: Mapping[str, str],
     ) -> None:
-        """keys: (vector,), the first of equal ones counts. vectors: (vector, dim), bits of 16-bit floats."""
+        """keys: (vector,); of equal keys the first counts. vectors: (vector, dim), bits of 16-bit floats."""
         self._digest, self._vectors, self._faults = embedder_digest, vectors, faults
         self._keys, self._indices = np.unique(keys, return_index=True)
 
     def vectors(self, texts: Sequence[str] | Keys) -> NDArray[np.float32]:
-        """(text, dim), see `Space`. texts: the texts or their request keys."""
+        """Vectors, (text, dim), see `Space`. texts: the texts or their request keys."""
         keys = texts if isinstance(texts, np.ndarray) else np.array(embedding_keys(self._digest, texts), KEY)
         if not len(self._keys):
             return np.zeros((len(texts), self._vectors.shape[1]), np.float32)
         indices = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         vectors = read_halves(self._vectors[self._indices[indices]])
-        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))  # not quite 1, as 16 bits round
+        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))  # not exactly 1 after rounding to 16 bits
         is_there = (self._keys[indices] == keys) & (lengths > 0)
         vectors *= np.divide(1, lengths, out=np.zeros_like(lengths), where=is_there)[:, np.newaxis]
         return vectors
 
     def fault(self, text: str | bytes) -> str | None:
-        """Reason of the reply that gave no vector. text: the text or its request key, both empty if it is blank."""
+        """Reason why a text has no vector, or None.
+
+        text: the text or its request key; an empty key for a blank text.
+        """
         if not text.strip():
             return None
         key = text.decode() if isinstance(text, bytes) else embedding_keys(self._digest, [text])[0]
@@ -164,23 +167,23 @@ class StoredVectors:
 
 
 def read_halves(halves: NDArray[np.int16]) -> NDArray[np.float32]:
-    """Values of 16-bit floats, given by their bits and finite; a third faster than numpy's conversion.
+    """Convert the bits of finite 16-bit floats to 32-bit floats; a third faster than numpy's conversion.
 
     Sign, exponent and mantissa move to their places in 32 bits; the product adds the difference of the exponents.
     """
     bits = halves.astype(np.int32)
     bits <<= 13
-    bits &= np.int32(-0x70002000)  # without the copies of the sign
+    bits &= np.int32(-0x70002000)  # clear the copies of the sign
     floats = bits.view(np.float32)
     floats *= np.float32(2.0**112)
     return floats
 
 
 class Space(Protocol):
-    """Vectors of texts, in which an inner product is a similarity."""
+    """Vectors of texts; the inner product of two vectors is their similarity."""
 
     def vectors(self, texts: Any) -> Any:
-        """(text, dim) of unit length, dense or sparse; a blank text, and one without a vector, is zero.
+        """Vectors, (text, dim), of unit length, dense or sparse; zero for a blank text and for a text without a vector.
 
         texts: a list; for `StoredVectors` also an array of request keys, as they are planned.
         """
@@ -199,10 +202,10 @@ def lexical_space(texts: Sequence[str]) -> Space:
 
 
 def embed_texts(run: Run, plan: RunPlan, compared: ComparedTexts, shards: Sequence[str]) -> MakeSpace:
-    """Space of a run's similarities. Vectors that the ledger lacks are asked for, within the run's budget.
+    """Vector space of a run's similarities.
 
-    Replies are settled into the ledger afterwards, also after a failure. Raises `EndpointUnavailable` and
-    `BudgetReached`.
+    Asks the embedder for vectors that the ledger lacks, within the run's budget. Replies are settled into the ledger
+    afterwards, also after a failure. Raises `EndpointUnavailable` and `BudgetReached`.
     """
     embedder, criteria = run.embedder, similarity_criteria(run.rubric)
     if embedder is None or not criteria:
@@ -215,12 +218,12 @@ def embed_texts(run: Run, plan: RunPlan, compared: ComparedTexts, shards: Sequen
         for criterion, index in product(criteria, range(len(shards))):
             keys = np.union1d(keys, read_planned_keys(run.folder.plan_file(criterion.id, index)).wanted)
         vectors.add_held(run.lake, keys)
-        missing = {key.decode() for key in np.setdiff1d(keys, vectors.keys, assume_unique=True).tolist()}
-        timing.row_count, timing.replayed_count = len(keys), len(keys) - len(missing)
+        missing_keys = {key.decode() for key in np.setdiff1d(keys, vectors.keys, assume_unique=True).tolist()}
+        timing.row_count, timing.replayed_count = len(keys), len(keys) - len(missing_keys)
         texts = [
             text
             for criterion in criteria
-            for text in wanted_texts(criterion, compared, shards, embedder.digest, missing)
+            for text in wanted_texts(criterion, compared, shards, embedder.digest, missing_keys)
         ]
         if texts:
             _ask(run, plan, embedder, texts, vectors)
@@ -248,8 +251,8 @@ def ask_vectors(
 ) -> str | None:
     """Add the vectors of texts, or the reasons why there are none; returns a note of the session.
 
-    Replies are journaled under run_id, to be settled after. A text whose request fails is asked again alone, as
-    another text may be at fault.
+    Replies are journaled under run_id; the caller settles them. A text whose request fails is asked again alone, as
+    another text of the request may be at fault.
     """
     settings = embedder.asking
     probe(settings, read_keys(settings, os.environ))
@@ -280,7 +283,7 @@ def _alone(texts: Iterable[WantedText], embedder: EmbedderSettings) -> Iterable[
 
 
 MOST_HEADER_BYTES = 10_000_000
-TEXTS_AT_ONCE = 256  # tokenised
+TEXTS_AT_ONCE = 256  # texts tokenised at once
 _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4"}
 
 
@@ -295,7 +298,10 @@ class StaticVectors:
         rows: NDArray[np.int64] | None,
         unknown: int | None,
     ) -> None:
-        """tokens: (row, dim). weights: (token,). rows: (token,), the row of each; None: its own."""
+        """tokens: (row, dim), vectors. weights: (token,).
+
+        rows: (token,), row of each token; None: equal to the token's id.
+        """
         self._tokenizer, self._tokens, self._weights, self._rows, self._unknown = (
             tokenizer,
             tokens,
@@ -305,7 +311,7 @@ class StaticVectors:
         )
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(text, dim); a text without a known token is zero."""
+        """Vectors, (text, dim); zero for a text without a known token."""
         vectors = np.zeros((len(texts), self._tokens.shape[1]), np.float32)
         for first in range(0, len(texts), TEXTS_AT_ONCE):
             batch = [text.encode("utf-8", "replace").decode() for text in texts[first : first + TEXTS_AT_ONCE]]
@@ -332,14 +338,14 @@ class StaticVectors:
 
 
 def read_static_model(folder: Path) -> StaticVectors:
-    """Model of a folder with `tokenizer.json` and `model.safetensors`; no download, and none of its code runs.
+    """Read the model of a folder with `tokenizer.json` and `model.safetensors`; downloads nothing, runs no code of it.
 
-    Raises `JudgeSettingsError` if the package tokenizers is missing, or a file is not what is expected.
+    Raises `JudgeSettingsError` if the package tokenizers is missing, or a file has another form.
     """
     if find_spec("tokenizers") is None:
         expected = "it: pip install '.[tokens]' in gradebook's clone"
         raise JudgeSettingsError("--embedder", "no package tokenizers", expected)
-    tokenizer, unknown = _read_tokenizer(folder / "tokenizer.json")
+    tokenizer, unknown_id = _read_tokenizer(folder / "tokenizer.json")
     tensors = _read_tensors(folder / "model.safetensors")
     tokens, weights, rows = (tensors.get(name) for name in ("embeddings", "weights", "mapping"))
     size = tokenizer.get_vocab_size(with_added_tokens=True)
@@ -358,7 +364,7 @@ def read_static_model(folder: Path) -> StaticVectors:
         tokens.astype(np.float32),
         None if weights is None else weights.astype(np.float32),
         None if rows is None else rows.astype(np.int64),
-        unknown,
+        unknown_id,
     )
 
 

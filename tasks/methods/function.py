@@ -37,11 +37,11 @@ WORKER = "gradebook.tasks.methods.function_worker"
 ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 NO_VERDICT = "function's process sent what is no verdict"
 
-Reply = tuple[str | bool | float | None, str | None, str | None]  # level or score, evidence, reason for no level
+Reply = tuple[str | bool | float | None, str | None, str | None]  # level or score, evidence, reason of a missing level
 
 
 class ProcessLost(Exception):
-    """The process is unusable; the text becomes the reason of the row it was working on."""
+    """The process is unusable; the error's text becomes the reason of the row in work."""
 
 
 class FunctionFault(Exception):
@@ -92,7 +92,7 @@ class FunctionProcess:
         limit_s = self._settings.time_limit_s if self._vectorised[method.function] else self._settings.row_time_limit_s
         request = {"function": method.function, "settings": method.settings, "takes": method.takes}
         self._send(request | {"size": body.size}, body)
-        _without_fault(self._answer(START_S))  # acknowledges the start: the limit applies to the function alone
+        _without_fault(self._answer(START_S))  # the worker has started: the time limit is for the function alone
         for _ in range(rows.num_rows):
             yield _reply(self._answer(limit_s))
         match self._answer(limit_s):
@@ -102,7 +102,7 @@ class FunctionProcess:
                 raise ProcessLost(NO_VERDICT)
 
     def is_alive(self) -> bool:
-        """Whether the process can be called: an end between calls is no row's fault."""
+        """Whether the process can be called."""
         return self._process.poll() is None
 
     def end(self) -> None:
@@ -142,10 +142,10 @@ class FunctionProcess:
                 chunk = b""
             if not chunk:
                 raise ProcessLost(self._describe_end())
-            *whole, self._rest = (self._rest + chunk).split(b"\n")
+            *whole_lines, self._rest = (self._rest + chunk).split(b"\n")
             if len(self._rest) > LONGEST_LINE:
                 raise ProcessLost(NO_VERDICT)
-            self._lines.extend(whole)
+            self._lines.extend(whole_lines)
 
     def _describe_end(self) -> str:
         try:
@@ -173,7 +173,7 @@ def _without_fault(answer: Any) -> Any:
 
 FUNCTION_COLUMNS = tuple(column for column in OUTPUT_COLUMNS if column != "criteria")
 CANT_TELL = "the function can't tell"
-MOST_LOST = 20  # lost processes per shard, after which the remaining rows are not called
+MOST_LOST = 20  # most lost processes per shard; after them the remaining rows are left unscored
 SLICE_ROWS, SLICE_BYTES = 1_000, 1 << 23  # size of one request, if called row by row
 
 
@@ -211,8 +211,8 @@ class FunctionPool:
     def call(self, method: FunctionMethod, rows: pa.Table, timing: Timing) -> list[Reply]:
         """Reply of the function for each row. rows: `FUNCTION_COLUMNS`.
 
-        A row whose call ends or outlasts its process gets the reason, and the next row continues in a new process; a
-        vectorised function has one call for all rows.
+        If the process ends or exceeds the time limit, the row gets the reason, and a new process continues with the
+        next row. A vectorised function has one call for all rows.
         """
         replies: list[Reply] = []
         lost_count = 0
@@ -229,8 +229,8 @@ class FunctionPool:
             except ProcessLost as lost:
                 self._processes.drop(process)
                 lost_count += 1
-                rest = rows.num_rows - len(replies)  # 0 if it ended after the last row
-                replies += _failed_replies(str(lost), rest if is_vectorised else min(rest, 1))
+                remaining_count = rows.num_rows - len(replies)  # 0 if it ended after the last row
+                replies += _failed_replies(str(lost), remaining_count if is_vectorised else min(remaining_count, 1))
                 if lost_count == MOST_LOST:
                     reason = f"function not called: {MOST_LOST} calls of the shard ended its process, the last: {lost}"
                     replies += _failed_replies(reason, rows.num_rows - len(replies))
@@ -280,7 +280,7 @@ def score_function(
 
 
 def score_callable(run_id: str, criterion: Criterion, rows: pa.Table, function: Callable[..., Any]) -> pa.Table:
-    """As `score_function`, by a callable of the caller, in this process and without limits."""
+    """Verdicts of a criterion by the caller's own callable, in this process and without limits."""
     method = criterion.method_as(FunctionMethod)
     answers = answers_of(function, rows.select(FUNCTION_COLUMNS), method.settings, method.takes)
     replies = [(level, evidence, fault) for lines in answers for level, evidence, fault in lines]
@@ -301,7 +301,7 @@ def _verdicts_of(run_id: str, criterion: Criterion, rows: pa.Table, replies: lis
 
 
 class FunctionScoring(RowMethod):
-    """Functions that the operator allows; the others are unscored."""
+    """Scoring by functions that the operator allows; criteria with other functions stay unscored."""
 
     @contextmanager
     def opened(self, run: Run, plan: RunPlan, shards: Sequence[str]) -> Iterator[FunctionPool | None]:
@@ -315,7 +315,7 @@ class FunctionScoring(RowMethod):
 
     def score_rows(self, setup: ScoringSetup, criterion: Criterion, rows: pa.Table, timing: Timing) -> pa.Table:
         """Verdicts by the function's replies."""
-        return score_function(setup.folder.run_id, criterion, rows, setup.opened.get("function"), timing)
+        return score_function(setup.folder.run_id, criterion, rows, setup.resources.get("function"), timing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +329,7 @@ class _Grade:
 def _grade_reply(
     levels: tuple[Level, ...], returned: str | bool | float | None, evidence: str | None, fault: str | None
 ) -> _Grade:
-    """Verdict on what a function returned. levels: worst first; a score gets the nearest one."""
+    """Verdict from a function's return value. levels: worst first; a score gets the nearest level."""
     quote = None if evidence is None else cut_text(evidence)
     if isinstance(returned, bool):
         level = levels[-1 if returned else 0]

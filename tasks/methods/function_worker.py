@@ -3,7 +3,7 @@
 The worker sends `{"is_ready": true}` and waits. A request is a line of JSON. A request with `allow` is an import: the
 answer is `{"is_vectorised": ..}` or `{"fault": ..}`. Any other request is a call, followed by `size` bytes of Arrow
 IPC: the answer is `{"is_ready": true}`, then a line for each row, `[level, evidence, fault]`, as soon as it is known,
-and finally `{"cpu_s": ..}`. After a `{"fault": ..}` before that line, the process sends nothing more.
+and finally `{"cpu_s": ..}`. A `{"fault": ..}` in its place is the last line of the process.
 """
 
 import importlib
@@ -23,7 +23,7 @@ from gradebook.rubrics.model.functions import is_vectorised, is_within
 from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.system.processes import end_with_parent
 
-MOST_CHARACTERS = 201  # one more than the reader keeps, so that it marks the cut
+MOST_CHARACTERS = 201  # one more than the reader shows, so that it marks the text as cut
 NO_CONTENT = "function not called: found an output that is no JSON object, which `takes: content` needs"
 MOST_LOG_CHARACTERS = 1_000_000  # maximum output of a process
 OUT_OF_MEMORY = b'{"fault": "function ran out of memory"}\n'
@@ -32,10 +32,13 @@ Line = list[Any]  # level, evidence, fault
 
 
 def main(descriptor: int, parent: int, memory_limit_mb: int) -> None:
-    """Answer requests on a socket until the other end is closed. parent: process with which this one ends."""
+    """Answer requests on a socket until the other end is closed.
+
+    parent: id of the process that this one must not outlive.
+    """
     if not end_with_parent(parent):
         return
-    # Limit private writable memory, not the address space, of which libraries map far more than they use.
+    # Limit private writable memory, not the address space: libraries map far more of that than they use.
     resource.setrlimit(resource.RLIMIT_DATA, (memory_limit_mb << 20, memory_limit_mb << 20))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.set_inheritable(descriptor, False)
@@ -49,13 +52,13 @@ def main(descriptor: int, parent: int, memory_limit_mb: int) -> None:
 
 
 class NoFunction(Exception):
-    """The named function does not exist, is no function, or belongs to another package."""
+    """Error: the named function does not exist, is no function, or belongs to another package."""
 
 
 class _BoundedLog(io.TextIOBase):
     """Output of functions, up to a length, so that a print in an endless loop cannot fill the disk."""
 
-    encoding = "utf-8"  # read by libraries
+    encoding = "utf-8"  # some libraries read this attribute
 
     def __init__(self, stream: Any) -> None:
         self._stream, self._room = stream, MOST_LOG_CHARACTERS
@@ -133,19 +136,19 @@ def _call(function: Callable[..., Any], request: Any, body: bytes, connection: s
 def answers_of(
     function: Callable[..., Any], table: Any, settings: Mapping[str, Any], takes: str
 ) -> Iterator[list[Line]]:
-    """Answers of a function about the rows of an Arrow table, each as soon as it is known."""
+    """Lines of a function for the rows of an Arrow table, each as soon as it is known."""
     rows = _call_contents if takes == "content" else _call_rows
     return (_call_once if is_vectorised(function) else rows)(function, table, [settings] if settings else [])
 
 
 def _call_rows(function: Callable[..., Any], table: Any, settings: list[Any]) -> Iterator[list[Line]]:
-    """Answers row by row, so that the current row is known if the process is lost."""
+    """Lines row by row, so that the current row is known if the process is lost."""
     for row in table.to_pylist():
         yield _guarded(partial(_row_verdict, function, row, settings))
 
 
 def _call_contents(function: Callable[..., Any], table: Any, settings: list[Any]) -> Iterator[list[Line]]:
-    """Answers row by row of a function that takes the output's JSON object alone."""
+    """Lines row by row of a function that takes only the output's JSON object."""
     for row in table.to_pylist():
         try:
             content = json.loads(row["output"] or "")
@@ -175,7 +178,7 @@ def _verdicts(function: Callable[..., Any], table: Any, settings: list[Any]) -> 
     returned = function(table, *settings)
     for to_list in ("to_pylist", "tolist"):  # Arrow's, numpy's
         returned = getattr(returned, to_list)() if hasattr(returned, to_list) else returned
-    if isinstance(returned, (str, bytes, Mapping, Set)):  # their entries are no verdicts, or unordered
+    if isinstance(returned, (str, bytes, Mapping, Set)):  # iterable, but no sequence of verdicts in order
         raise TypeError(f"found a {type(returned).__name__}, expected a sequence with an entry for each row")
     verdicts = list(returned)
     if len(verdicts) != table.num_rows:
@@ -184,14 +187,14 @@ def _verdicts(function: Callable[..., Any], table: Any, settings: list[Any]) -> 
 
 
 def _verdict(returned: Any) -> Line:
-    """Line for a returned value: a level, True, False or None; or a pair of it and its evidence."""
+    """Line for a returned value: a level, True, False or None; or a pair (such a value, evidence)."""
     is_pair = isinstance(returned, (tuple, list)) and len(returned) == 2
     level, evidence = returned if is_pair else (returned, None)
     for library, to_plain in (("numpy", "item"), ("pyarrow.lib", "as_py")):
         if type(level).__module__ == library and hasattr(level, to_plain):
             level = getattr(level, to_plain)()
     if isinstance(level, int) and not isinstance(level, bool):
-        level = str(level)  # the levels of a scale are numbers
+        level = str(level)  # levels of a number scale are returned as numbers
     if level is not None and not isinstance(level, (bool, str, float)):
         fault = f"function returned a {type(level).__name__}, expected a level id, a score, True, False or None"
         return [None, None, fault[:MOST_CHARACTERS]]

@@ -1,4 +1,4 @@
-"""Method `judge`: one level of an output, from the ledger if stored there, otherwise asked output by output."""
+"""Method `judge`: one level per output, from the ledger or else by a question about the output."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -45,7 +45,7 @@ JudgeUnrated = Callable[[pa.ChunkedArray], pa.Table]
 
 
 class JudgeScoring(ScoringMethod):
-    """Levels by the run's judge; outputs that people rated keep the ratings where the rubric prefers people."""
+    """Levels by the run's judge; if the rubric prefers people, rated outputs get their ratings instead."""
 
     reads_whole_shards = True  # all criteria are asked together
 
@@ -103,15 +103,15 @@ class JudgeScoring(ScoringMethod):
 
 
 def refuse_own_examples(criterion: Criterion, shards: Sequence[str]) -> None:
-    """Raise `InputError` if an example of the criterion is of a case that is evaluated: it would grade itself."""
+    """Raise `InputError` if an example of the criterion comes from a case under evaluation: it would grade itself."""
     case_ids = {example.case_id for example in criterion.method_as(JudgeMethod).examples if example.case_id is not None}
     if not case_ids:
         return
-    wanted = pa.array(sorted(case_ids))
+    example_cases = pa.array(sorted(case_ids))
     evaluated: set[str] = set()
     for shard in shards:
         cases = pq.read_table(shard, columns=["case_id"]).column(0)
-        evaluated |= set(pc.unique(cases.filter(pc.is_in(cases, wanted))).to_pylist())
+        evaluated |= set(pc.unique(cases.filter(pc.is_in(cases, example_cases))).to_pylist())
     if evaluated:
         names = ", ".join(sorted(evaluated))
         raise InputError(
@@ -167,7 +167,7 @@ def judge_outputs(
 ) -> pa.Table:
     """Judge outputs of a shard, each on its own criterion: `VERDICT_SCHEMA`, in the given order.
 
-    wanted: criteria, each with the ids of its outputs. plan_name: of the plan files that contain them all. Without a
+    wanted: pairs (criterion, ids of its outputs). plan_name: of the plan files that contain them all. Without a
     judge, all are unscored. Raises as `JudgedShards.answers`.
     """
     folder, judged = setup.folder, setup.judged
@@ -188,11 +188,11 @@ def judge_outputs(
     if judged.judge.has_several_votes:
         return _combine_votes(folder, wanted, keys, plan_name, shard_index, judged, rows)
     (only,) = rows.values()
-    tables, start = [], 0
+    tables, offset = [], 0
     for criterion, ids in wanted:
-        ruled = ruled_rows(criterion, only.slice(start, len(ids)), judged.judge.verdict_rule_of(ONLY))
+        ruled = ruled_rows(criterion, only.slice(offset, len(ids)), judged.judge.verdict_rule_of(ONLY))
         tables.append(_judged_table(folder.run_id, criterion, ids, ruled))
-        start += len(ids)
+        offset += len(ids)
     return pa.concat_tables(tables)
 
 
@@ -220,15 +220,15 @@ def _combine_votes(
     """Verdicts combined from several votes; the votes are written to the run's folder."""
     judge = judged.judge
     escalated = None if judge.when is None else find_escalated(judge.when, keys, rows, judged.criteria)
-    verdicts, opinions, start = [], [], 0
+    verdicts, opinions, offset = [], [], 0
     for criterion, ids in wanted:
-        end = start + len(ids)
-        criterion_rows = {opinion: table.slice(start, len(ids)) for opinion, table in rows.items()}
-        criterion_escalated = None if escalated is None else escalated.slice(start, end)
+        next_offset = offset + len(ids)
+        criterion_rows = {opinion: table.slice(offset, len(ids)) for opinion, table in rows.items()}
+        criterion_escalated = None if escalated is None else escalated.slice(offset, next_offset)
         combined = combined_verdicts(folder.run_id, judge, criterion, ids, criterion_rows, criterion_escalated)
         verdicts.append(combined[0])
         opinions.append(combined[1])
-        start = end
+        offset = next_offset
     write_parquet(folder.detail_file("opinions", plan_name, shard_index), pa.concat_tables(opinions))
     return pa.concat_tables(verdicts)
 
@@ -256,8 +256,10 @@ def _judged_table(run_id: str, criterion: Criterion, output_ids: pa.ChunkedArray
 
 
 def _count_replays(timing: Timing, saved: SavedCosts, rows: OpinionRows) -> None:
-    """Count as saved the cost of other runs, but not this run's cost before an interruption."""
+    """Add the cost that other runs paid to the saved cost, but not this run's own cost before an interruption."""
     for table in rows.values():
         replayed = table.filter(table.column("is_replayed"))
-        costs = (replayed.column(name).to_pylist() for name in ("request_key", "saved_usd"))  # 0 for recorded replies
+        costs = (
+            replayed.column(name).to_pylist() for name in ("request_key", "saved_usd")
+        )  # saved_usd is 0 for recorded replies
         saved.count(timing, replayed.num_rows, dict(zip(*costs, strict=True)))

@@ -53,21 +53,21 @@ BATCH_ROWS = 2_000
 
 
 class SavedCosts:
-    """Earlier costs of a run's replayed judgments, each counted once however many verdicts use it."""
+    """Earlier costs of a run's replayed judgments; a judgment counts once, even if several verdicts use it."""
 
     def __init__(self, folder: RunFolder, rubric: Rubric) -> None:
-        """folder: of the run; judgments behind the verdicts of an earlier, interrupted command are counted already."""
+        """folder: of the run. Judgments behind verdicts of an earlier, interrupted command count as counted."""
         self._lock = threading.Lock()
-        # hashes of request keys, as a run may replay millions
+        # hashes of request keys: a run may replay millions of judgments
         self._counted = set(map(hash, _finished_keys(folder, rubric)))
 
     def count(self, timing: Timing, replayed_count: int, costs: Mapping[str, float | None]) -> None:
         """Count uses of replayed judgments. costs: in USD by request key; None: unknown."""
         with self._lock:
-            new = {key: cost for key, cost in costs.items() if hash(key) not in self._counted}
-            self._counted.update(map(hash, new))
+            new_costs = {key: cost for key, cost in costs.items() if hash(key) not in self._counted}
+            self._counted.update(map(hash, new_costs))
             timing.replayed_count += replayed_count
-            timing.saved_usd = total_usd([timing.saved_usd, *new.values()])
+            timing.saved_usd = total_usd([timing.saved_usd, *new_costs.values()])
 
 
 def has_missing_scores(verdicts: Path) -> bool:
@@ -91,7 +91,7 @@ class JudgedShards:
     """Answers of the judges by shard: the first criterion asks for all, and the others wait.
 
     Thus the questions about an output follow one another, and the endpoint can cache the long prefix of their prompts.
-    The answers are in memory until the shard's verdicts are collected.
+    The answers stay in memory until the shard's verdicts are collected.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class JudgedShards:
         self._lock = threading.Lock()
         self._answers: dict[int, Future[Answers]] = {}
         self._collected_before: dict[int, int | None] = {}  # mtime of an earlier command's collected file
-        self._fault: BaseException | None = None  # of any member: ends all asking
+        self._fault: BaseException | None = None  # first fault of a member, which stops all members
 
     @property
     def criteria(self) -> Sequence[Criterion]:
@@ -121,7 +121,7 @@ class JudgedShards:
         return isinstance(self._sessions[judge_index], ReplaySession)
 
     def answers(self, shard: str, shard_index: int) -> Answers:
-        """Answers to a shard's questions, in no order. Blocks until all have arrived.
+        """Answers to a shard's questions, in any order. Blocks until all have arrived.
 
         Raises `BudgetReached` or `EndpointUnavailable`; the judgments until then are in the journal.
         """
@@ -195,7 +195,7 @@ class JudgedShards:
         answers: dict[Opinion, pa.Table] = {}
         for future in futures:
             answers |= future.result()
-        if self._fault is not None:  # from another shard: this one was not finished
+        if self._fault is not None:  # of another shard, which stopped this one
             raise self._fault
         return answers
 
@@ -301,20 +301,22 @@ def shard_questions(  # noqa: PLR0913 - the judge, the plan and the shard
     judge_index: int = 0,
     chosen: Collection[tuple[str, str]] | None = None,
     settings: PlainJudge | None = None,
-    is_held_too: bool = False,
+    includes_stored: bool = False,
 ) -> Iterator[Question | PackedQuestion | DecisionQuestions]:
     """Yield the open questions of a shard, output by output in the shard's order.
 
     The questions about an output follow one another, as they share the longest part of their prompts. folders: as for
     `plan_run`; a question whose images or sounds cannot be shown raises `UnreadableMedia` when its request is rendered.
     judge_index: index among the judge's members; style: form of that member's prompts. chosen: outputs and criteria to
-    ask about; None: all. settings: of the member; None: it is asked one criterion a request. Batched criteria are asked
-    whole if one of them is open; typed questions share a request. is_held_too: include questions answered in the
+    ask about; None: all. settings: of the member; None: one criterion per request. Batched criteria are asked
+    whole if one of them is open; typed questions share a request. includes_stored: include questions answered in the
     ledger, for replies that arrive after another run's.
     """
     decision = None if settings is None or not settings.is_decision else settings.as_model
     packing = ALONE if settings is None else settings.packing_rule
-    keys = _planned_keys(folder, rubric, shard_index, judge_index, chosen, is_whole=packing.is_packed or is_held_too)
+    keys = _planned_keys(
+        folder, rubric, shard_index, judge_index, chosen, is_whole=packing.is_packed or includes_stored
+    )
     styles = {False: style, True: style.swapped}
     case_criteria = _case_criteria_by_output(folder, shard, shard_index)
     judged = rubric.judged_criteria
@@ -331,7 +333,7 @@ def shard_questions(  # noqa: PLR0913 - the judge, the plan and the shard
             (criterion, keys.get((output_id, criterion.id), ()))
             for criterion in (*judged, *case_criteria.get(output_id, ()))
         ]
-        if not is_held_too and not any(is_open for _, keys_of_one in criterion_keys for *_, is_open in keys_of_one):
+        if not includes_stored and not any(is_open for _, keys_of_one in criterion_keys for *_, is_open in keys_of_one):
             continue
         shown_cases = {False: media.show(output_id, case)}
         if with_audio:
@@ -356,7 +358,7 @@ def shard_questions(  # noqa: PLR0913 - the judge, the plan and the shard
         if decision is not None:
             yield from _typed(questions, judged, decision)
         elif packing.size == 1:
-            yield from (question for question, is_open in questions if is_open or is_held_too)
+            yield from (question for question, is_open in questions if is_open or includes_stored)
         else:
             yield from _packed(questions, judged, packing)
 
@@ -366,7 +368,7 @@ def _typed(
 ) -> Iterator[DecisionQuestions]:
     """Typed questions about one output; per-case criteria are asked in a request of their own.
 
-    If the model reads all questions of a request together, it has those of one pack, all if one is open.
+    For a model that reads all questions of a request together, a request has all questions of one pack if one is open.
     """
     if settings.reads_together:
         packs = _packed(questions, judged, settings.packing_rule)
@@ -384,7 +386,7 @@ def _typed(
 def _packed(
     questions: Sequence[tuple[Question, bool]], judged: Sequence[Criterion], packing: Packing
 ) -> Iterator[PackedQuestion]:
-    """Questions about one output as batched criteria, if one of a batch is open; per-case criteria are asked alone."""
+    """Questions about one output with batched criteria, if one of a batch is open; per-case criteria stay single."""
     of_rubric = {criterion.id for criterion in judged}
     opinions: dict[object, dict[str, tuple[Question, bool]]] = defaultdict(dict)
     for question, is_open in questions:

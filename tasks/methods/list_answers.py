@@ -32,13 +32,13 @@ class ListAsker:
     def __init__(
         self, run_id: str, lake: Lake | None, session: JudgingSession, timing: Timing, saved: SavedCosts
     ) -> None:
-        """lake: whose ledger has earlier replies; None: there are none."""
+        """lake: lake with earlier replies in its ledger; None: no earlier replies."""
         self._run_id, self._lake, self._session = run_id, lake, session
         self._timing, self._saved = timing, saved
         self.judge_digest: str = session.settings.judge_digest
 
     def ask(self, questions: Iterable[ListQuestion]) -> Answers:
-        """Answer by request key; equal questions are one."""
+        """Answers by request key; equal questions are asked once."""
         return ask_judges([(self, questions)])
 
     def stored_answers(self, wanted: Sequence[str]) -> dict[str, ListAnswer]:
@@ -81,12 +81,12 @@ class ListJudges:
 
     @property
     def writer(self) -> ListAsker:
-        """Asker that extracts the claims, so that all members verify the same ones."""
+        """Asker of the member that extracts the claims, so that all members verify the same claims."""
         return self._asker(self.judge.writer_index)
 
     @property
     def has_program(self) -> bool:
-        """Whether a program answers for one of the judges, a file at a time."""
+        """Whether one of the judges is a program, which answers a whole file at a time."""
         return any(settings.batch_command is not None for settings in self.judge.online)
 
     def ask_votes(
@@ -109,7 +109,7 @@ class ListJudges:
         self._add_votes(opinions, lists)
 
     def _add_votes(self, opinions: Sequence[Opinion], lists: Sequence[PartList[Said]]) -> None:
-        """Add some votes on all lists, all judges asked at once."""
+        """Add these votes on all lists; all judges are asked concurrently."""
         askers = {index: self._asker(index) for index in dict.fromkeys(opinion.judge_index for opinion in opinions)}
         by_judge: dict[int, list[ListQuestion]] = {index: [] for index in askers}
         votes: list[tuple[PartList[Said], Opinion, ListQuestion]] = []
@@ -130,12 +130,14 @@ class ListJudges:
 
 
 def ask_judges(requests: Iterable[tuple[ListAsker, Iterable[ListQuestion]]]) -> Answers:
-    """Answers of several judges by request key, asked at the same time; a fault of one ends the asking of all."""
+    """Answers of several judges by request key, asked concurrently; a fault of one judge stops all."""
     answers: dict[str, ListAnswer] = {}
     missing: list[tuple[ListAsker, list[ListQuestion]]] = []
     for asker, questions in requests:
         wanted = {question.request_key: question for question in questions if question.request_key not in answers}
-        asked_before = {question.request_key for _, of_other in missing for question in of_other}  # of an equal judge
+        asked_before = {
+            question.request_key for _, of_other in missing for question in of_other
+        }  # keys that an equal judge is asked already
         answers |= asker.stored_answers([key for key in wanted if key not in asked_before])
         unanswered = [question for key, question in wanted.items() if key not in answers and key not in asked_before]
         asker.lease(unanswered)
@@ -198,13 +200,13 @@ class ListMethod(ScoringMethod):
         return MethodPlan(estimates, frozenset(asked_indices))
 
     def count(self, planning: Planning, lists: ListPlanner, criterion: Criterion) -> Mapping[int, ListCount]:
-        """Requests for one criterion, by the judge's member that is asked; recorded replies hold no lists."""
+        """Requests for one criterion, by index of the judge's member; none for recorded replies."""
         raise NotImplementedError
 
     def score_shard(
         self, setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing
     ) -> pa.Table:
-        """As `score_by`; unscored without a judge that can be asked."""
+        """Score a shard's outputs as `score_by`; leave them unscored without a judge that can be asked."""
         judged = setup.judged
         if judged is not None and judged.judge.list_votes(criterion.id):
             judges = ListJudges(setup.folder.run_id, judged.judge, setup.sessions, setup.lake, timing, judged.saved)

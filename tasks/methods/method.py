@@ -27,25 +27,25 @@ from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import Timing
 
 NO_JUDGE = "no_judge: the run had no --judge"
-Schemas = Mapping[str, dict[str, Any]]  # of a rubric, by name
-# Decide rows with a method's columns. Folders: of the dataset's files, for outputs that name a sound file.
+Schemas = Mapping[str, dict[str, Any]]  # schemas of a rubric, by name
+# Function that decides rows. Folders: those of the dataset's files, for outputs that name a sound file.
 Outcomes = Callable[[pa.Table, tuple[Path, ...]], Iterator[CheckedCriterion]]
 
 
 def read_columns(shard: str, columns: Sequence[str]) -> pa.Table:
-    """Columns of a stored shard, read in this thread only: Arrow's threads would be missing in its CPU time."""
+    """Columns of a stored shard, read in this thread only, because CPU time is measured by thread."""
     with pq.ParquetFile(shard) as file:
         return file.read(list(columns), use_threads=False)
 
 
 class ShardCache:
-    """Cache of the columns of the shards read last, for threads: criteria over one shard mostly follow one another."""
+    """Thread-safe cache of the columns of recently read shards: criteria over one shard mostly follow one another."""
 
     def __init__(self, most: int = 1) -> None:
         """most: the number of shards in memory at once."""
         self._most = most
         self._lock = threading.Lock()
-        self._rows: dict[str, pa.Table] = {}  # by shard, the last used one last
+        self._rows: dict[str, pa.Table] = {}  # shard -> columns, most recently used last
 
     def read(self, shard: str, columns: Sequence[str]) -> pa.Table:
         """Columns of a shard, as `read_columns`; only columns not yet cached are read."""
@@ -70,12 +70,12 @@ class ScoringSetup:
     folder: RunFolder
     schemas: Schemas
     dataset_folders: tuple[Path, ...] = ()  # relative paths in outputs are resolved in these
-    lake: Lake | None = None  # whose ledger has earlier replies to questions about parts of outputs
-    session: Session | None = None  # of the judge, or of the one that writes texts; None: no judge
-    sessions: tuple[Session, ...] = ()  # of all members of the judge
+    lake: Lake | None = None  # lake with earlier replies to questions about parts of outputs
+    session: Session | None = None  # session of the judge, or of the member that writes texts; None: no judge
+    sessions: tuple[Session, ...] = ()  # one per member of the judge
     judged: JudgedShards | None = None  # answers of the judge by shard; None: no judge
-    taxonomy: Taxonomy | None = None  # the rubric's, of errors that steps may have
-    opened: Mapping[str, Any] = field(default_factory=dict)  # resources that the methods open, by kind
+    taxonomy: Taxonomy | None = None  # the rubric's taxonomy of errors in steps
+    resources: Mapping[str, Any] = field(default_factory=dict)  # kind of method -> its open resource
     # As many shards as criteria are computed at once.
     shards: ShardCache = field(default_factory=partial(ShardCache, core_count()))
 
@@ -83,10 +83,10 @@ class ScoringSetup:
 class ScoringMethod:
     """Scoring of criteria by one method; a subclass overrides its steps. `METHODS` has an object of each, by kind.
 
-    is_computed: code decides from a shard's rows alone, so that a worker of a cluster may do it. reads_whole_shards: it
-    is given all rows of a shard, also where a criterion applies to some; verdicts on the others are dropped.
-    unrecorded: reason of verdicts by recorded replies, which hold nothing of the method. outside_run: reason of
-    verdicts outside a run, where nothing can score it.
+    is_computed: code decides from a shard's rows alone, so that a worker of a cluster may do it. reads_whole_shards:
+    the method gets all rows of a shard even if a criterion applies to some; verdicts on the other rows are dropped.
+    unrecorded: reason of unscored verdicts if recorded replies do not support the method. outside_run: reason of
+    unscored verdicts outside of a run, if the method needs a run.
     """
 
     is_computed = False
@@ -97,22 +97,22 @@ class ScoringMethod:
     def prepare(
         self, lake: Lake | None, folder: RunFolder, criterion: Criterion, shards: Sequence[str], baseline: str | None
     ) -> None:
-        """Write what the plan and the scoring read to the run's folder. baseline: run whose answers are compared with.
+        """Write the inputs of plan and scoring to the run's folder. baseline: run with the answers to compare with.
 
         Raises `InputError` for outputs that lack what a criterion needs.
         """
 
     def plan(self, planning: Planning, criteria: Sequence[Criterion]) -> MethodPlan:
-        """Plan and price what all criteria of the method ask for. criteria: may be none."""
+        """Plan and price the questions of all criteria of the method. criteria: may be empty."""
         return MethodPlan()
 
     def outside(self, lake: Lake, rubric: Rubric, baseline: str, shard: str) -> Any:
-        """As `opened`, but to score single outputs. shard: the outputs of the baseline's run."""
+        """Resource for scoring single outputs outside of a run. shard: outputs of the baseline's run."""
         return None
 
     @contextmanager
     def opened(self, run: Run, plan: RunPlan, shards: Sequence[str]) -> Iterator[Any]:
-        """Resource of a run's scoring, open while the block runs; `ScoringSetup.opened` has it."""
+        """Resource of a run's scoring, open while the block runs; stored in `ScoringSetup.resources`."""
         yield None
 
     def score_shard(
@@ -136,10 +136,10 @@ class ScoringMethod:
 
 
 class RowMethod(ScoringMethod):
-    """Method that needs nothing of a shard but some columns of its rows."""
+    """Method that needs only some columns of a shard's rows."""
 
     def columns(self, criterion: Criterion) -> tuple[str, ...]:
-        """Columns of a stored shard that the criterion reads; no others, as several shards are in memory at once."""
+        """Columns of a stored shard that the criterion reads; only these are loaded."""
         return ("output_id",)
 
     def score_rows(self, setup: ScoringSetup, criterion: Criterion, rows: pa.Table, timing: Timing) -> pa.Table:
@@ -149,7 +149,7 @@ class RowMethod(ScoringMethod):
     def score_shard(
         self, setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing
     ) -> pa.Table:
-        """As `score_rows`."""
+        """Verdicts over one shard, by `score_rows`."""
         return self.score_rows(setup, criterion, pq.read_table(shard, columns=[*self.columns(criterion)]), timing)
 
 
@@ -159,9 +159,9 @@ class CodeMethod(RowMethod):
     is_computed = True
 
     def outcomes(self, criterion: Criterion, schemas: Schemas) -> Outcomes:
-        """Read the criterion's settings; returns what decides rows.
+        """Read the criterion's settings; returns the function that decides rows.
 
-        schemas: the rubric's, none for per-case criteria.
+        schemas: the rubric's; empty for per-case criteria.
         """
         raise NotImplementedError
 
@@ -173,13 +173,13 @@ class CodeMethod(RowMethod):
     def score_shard(
         self, setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing
     ) -> pa.Table:
-        """As `score_rows`; criteria over one shard share what they read."""
+        """Verdicts over one shard, by `score_rows`; criteria over one shard share the columns in memory."""
         return self.score_rows(setup, criterion, setup.shards.read(shard, self.columns(criterion)), timing)
 
     def score_own(
         self, setup: ScoringSetup, own_criteria: Sequence[OwnCriterion], shard: str, shard_index: int, timing: Timing
     ) -> pa.Table:
-        """Verdicts on per-case criteria, graded together: a table for each of thousands would cost more."""
+        """Verdicts on per-case criteria, graded together: a table for each of thousands of criteria would be slow."""
         columns = sorted({name for own_criterion in own_criteria for name in self.columns(own_criterion.criterion)})
         rows = pq.read_table(shard, columns=columns).combine_chunks()
         checked: list[CheckedCriterion] = []

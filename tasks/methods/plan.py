@@ -29,7 +29,7 @@ from gradebook.tasks.planning.shard_plan import case_bytes
 from gradebook.tasks.ratings.run_ratings import has_preferred, match_ratings, stored_unmatched_count
 from gradebook.tasks.workspace.folder import RunFolder
 
-FEEDBACK_COMPLETION_TOKENS = 150  # a usual text
+FEEDBACK_COMPLETION_TOKENS = 150  # tokens of a usual text
 
 
 def prepare_plan(
@@ -116,7 +116,7 @@ def plan_run(  # noqa: PLR0913 - the run, its judge and its request
 
 
 def _sum_up(criterion_plan: CriterionPlan, opinion_estimates: Sequence[OpinionEstimate]) -> CriterionPlan:
-    """The plan of a criterion, all opinions on it together."""
+    """Plan of a criterion with the sums over all opinions on it."""
     estimates = [opinion_estimate.estimate for opinion_estimate in opinion_estimates]
     return CriterionPlan(
         criterion_plan.criterion_id,
@@ -136,7 +136,7 @@ def _sum_up(criterion_plan: CriterionPlan, opinion_estimates: Sequence[OpinionEs
 
 
 def _plan_feedback(judge: Judge | None, rubric: Rubric, ingested: Ingested) -> CriterionPlan:
-    """Estimate the texts' tokens and cost as if the ledger had none; recorded replies have none, at no cost."""
+    """Estimate tokens and cost of the feedback texts, as if the ledger had none; zero for recorded replies."""
     writer = judge.writer.as_model if judge else None
     if writer is None:
         return CriterionPlan(FEEDBACK_CRITERION_ID, "judge", 0)

@@ -58,7 +58,10 @@ _MIRRORED: Scale = {level: 1.0 - PREFERENCE_SCALE[level] for level in (BETTER, S
 
 @dataclass(frozen=True, slots=True)
 class _OrderVotes:
-    """Combined votes on a pair in one order. level: None without a usable vote; vote: first with it, or a lost one."""
+    """Combined votes on a pair in one order.
+
+    level: None without a usable vote; vote: first vote with this level, else any.
+    """
 
     level: str | None
     vote: PreferenceVote
@@ -70,7 +73,10 @@ class _OrderVotes:
 
 @dataclass(frozen=True, slots=True)
 class _ComparedPair:
-    """One pair. votes: with the output shown first and second; orders: each combined, none if nothing was asked."""
+    """One pair.
+
+    votes: of each order (output shown first, second); orders: votes combined by order, empty if not asked.
+    """
 
     pair: AnswerPair
     votes: tuple[dict[Opinion, PreferenceVote], dict[Opinion, PreferenceVote]] = field(default_factory=lambda: ({}, {}))
@@ -146,7 +152,7 @@ class PreferenceScoring(ListMethod):
     ) -> pa.Table:
         """Compare a shard's outputs with the answers of its pairs.
 
-        Details: the preferences, as `PREFERENCE_SCHEMA`, and, where there are several votes, the level by each, as
+        Details: the preferences, as `PREFERENCE_SCHEMA`, and, for several votes, the level by each vote, as
         `OPINION_SCHEMA`.
         """
         folder, judge = setup.folder, judges.judge
@@ -173,12 +179,12 @@ class PreferenceScoring(ListMethod):
 
 
 def _combine(judge: Judge, votes: Sequence[Mapping[Opinion, PreferenceVote]]) -> list[_OrderVotes]:
-    """Combine the votes on each pair in one order; an even number that is split in the middle is a tie.
+    """Combine the votes on each pair in one order; an even number of votes that is split in the middle is a tie.
 
-    Votes combine to their lower median, which would favour the other answer: so it has to be the upper one too.
+    The lower median of the votes would favour the other answer, so the upper median has to be the same level.
     """
-    both = (combine_parts(judge, scale, votes) for scale in (PREFERENCE_SCALE, _MIRRORED))
-    return [_OrderVotes(settle(low.level, high.level), low) for low, high in zip(*both, strict=True)]
+    medians = (combine_parts(judge, scale, votes) for scale in (PREFERENCE_SCALE, _MIRRORED))
+    return [_OrderVotes(settle(low.level, high.level), low) for low, high in zip(*medians, strict=True)]
 
 
 def _rows(run_id: str, criterion_id: str, compared_pairs: Sequence[_ComparedPair]) -> list[dict[str, Any]]:
@@ -252,7 +258,7 @@ _GROUP_SCHEMA = pa.schema(
 def write_pairs(
     lake: Lake | None, folder: RunFolder, criterion: Criterion, shards: Sequence[str], baseline: str | None
 ) -> None:
-    """Write the pairs of a criterion that prefers to the run's folder, as `PAIR_SCHEMA`, a file a shard.
+    """Write the pairs of a preference criterion to the run's folder, as `PAIR_SCHEMA`, one file per shard.
 
     As in a comparison, an output is paired with the one answer to its case and sample of the model that it is
     compared with. Raises `InputError` for a model that the outputs lack.
@@ -283,7 +289,7 @@ def _views(connection: duckdb.DuckDBPyConnection, select: str, **words: str) -> 
 def _groups_of(
     connection: duckdb.DuckDBPyConnection, criterion_id: str, against: str, shards: Sequence[str]
 ) -> list[Row]:
-    """Every model and checkpoint of the outputs, paired with those of the model that they are compared with."""
+    """Every (model, checkpoint) of the outputs, paired with the checkpoints of the model to compare with."""
     groups = read_rows(connection, _GROUPS.format(files=file_list(shards)))
     other_groups = [group for group in groups if against in (group["model"], model_name(group))]
     if not other_groups:

@@ -1,4 +1,4 @@
-"""Method `similarity`: outputs compared with their own texts and those of other cases."""
+"""Method `similarity`: outputs compared with the texts of their own case and of other cases."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,9 +49,9 @@ SIMILARITY_SCHEMA = pa.schema(
         pa.field("embedder", pa.string(), nullable=False),
     ]
 )
-MOST_OTHERS = 200  # cases to compare with: the null's standard error is then below 1/14 of their spread
+MOST_OTHERS = 200  # other cases: the standard error of their mean is then below 1/14 of their spread
 FEWEST_OTHERS = 5
-OUTPUTS_AT_ONCE = 500  # compared
+OUTPUTS_AT_ONCE = 500  # outputs compared at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +59,13 @@ class _OtherTexts:
     """Cases that every output is compared with."""
 
     indices: Mapping[str, int]  # by case id
-    starts: Counts  # (case,), the first text of each
+    starts: Counts  # (case,), index of its first text
     texts: Any  # (text, dim), their vectors
     space: Space
 
     @classmethod
     def read(cls, texts_by_case: Mapping[str, Passages], make_space: MakeSpace) -> Self:
-        """Cases by id, each with at least one text; those with a text without a vector are left out."""
+        """Cases by id, each with at least one text; cases with a text without a vector are left out."""
         space = make_space([text for case_texts in texts_by_case.values() for text in case_texts])
         usable = {case_id: texts for case_id, texts in texts_by_case.items() if not any(map(space.fault, texts))}
         texts = [text for case_texts in usable.values() for text in case_texts]
@@ -74,7 +74,7 @@ class _OtherTexts:
 
 
 class OtherCases:
-    """Other cases of a run, for each column that is compared with; found once for all shards."""
+    """Other cases of a run, for each compared column; found once for all shards."""
 
     def __init__(
         self,
@@ -83,22 +83,22 @@ class OtherCases:
         compared: ComparedTexts | None = None,
         embedder: str = LEXICAL,
     ) -> None:
-        """compared: texts that outputs are compared with. embedder: name of what gives the vectors."""
+        """compared: texts that outputs are compared with. embedder: name of the source of the vectors."""
         self._shards, self._lock = tuple(shards), Lock()
         self._make_space, self.compared, self.embedder = make_space, compared or ComparedTexts(), embedder
         self._by_column: dict[tuple[str, str | None], _OtherTexts] = {}
 
     def of(self, method: SimilarityMethod) -> _OtherTexts:
-        """Up to 200 cases, the same in every run over the same cases; those with an empty column are left out."""
+        """Up to 200 cases, the same in every run over the same cases; cases with an empty column are left out."""
         key = method.against, method.separator
         with self._lock:
             if key not in self._by_column:
-                chosen = dict(sorted(self._passages(method).items()))
-                self._by_column[key] = _OtherTexts.read(chosen, self._make_space)
+                passages = dict(sorted(self._passages(method).items()))
+                self._by_column[key] = _OtherTexts.read(passages, self._make_space)
             return self._by_column[key]
 
     def _passages(self, method: SimilarityMethod) -> dict[str, Passages]:
-        """Texts of up to 200 cases, each of its first row that has any, in the order in which cases are drawn."""
+        """Texts of up to 200 cases, in drawing order; the texts of a case are those of its first row with any."""
         drawn_ids = sorted(set().union(*map(case_ids_of, self._shards)), key=_drawn)
         first, size = 0, 2 * MOST_OTHERS  # most cases have a text
         passages: dict[str, Passages] = {}
@@ -120,19 +120,19 @@ def _drawn(case_id: str) -> bytes:
 
 
 class SimilarityScoring(ScoringMethod):
-    """Outputs compared with their own texts, and with those of other cases."""
+    """Outputs compared with the texts of their own case and of other cases."""
 
-    reads_whole_shards = True  # the other cases may be any
+    reads_whole_shards = True  # other cases may be in any row
 
     def outside(self, lake: Lake, rubric: Rubric, baseline: str, shard: str) -> OtherCases:
-        """The baseline's cases as the other cases, by the wording of their texts."""
+        """Other cases from the baseline's outputs, compared by the wording of their texts."""
         others = OtherCases((shard,), compared=read_compared_texts(lake, rubric, baseline))
         for criterion in similarity_criteria(rubric):
-            others.of(criterion.method_as(SimilarityMethod))  # read now: the shard is a temporary file
+            others.of(criterion.method_as(SimilarityMethod))  # reads the shard now: it is a temporary file
         return others
 
     def plan(self, planning: Planning, criteria: Sequence[Criterion]) -> MethodPlan:
-        """Write the request keys of all texts, if an embedder is asked; count those that the ledger lacks."""
+        """Write the request keys of all texts, if the run has an embedder; count the vectors that the ledger lacks."""
         embedder = planning.embedder
         if embedder is None or embedder.folder is not None or not criteria:
             return MethodPlan()
@@ -148,7 +148,7 @@ class SimilarityScoring(ScoringMethod):
 
     @contextmanager
     def opened(self, run: Run, plan: RunPlan, shards: Sequence[str]) -> Iterator[OtherCases]:
-        """Other cases of the run, with the vectors of all texts: those that the ledger lacks are asked for."""
+        """Other cases of the run, with the vectors of all texts; asks for vectors that the ledger lacks."""
         compared = read_compared_texts(run.lake, run.rubric, run.request.baseline)
         make_space = embed_texts(run, plan, compared, shards)
         yield OtherCases(shards, make_space, compared, LEXICAL if run.embedder is None else run.embedder.name)
@@ -158,7 +158,7 @@ class SimilarityScoring(ScoringMethod):
     ) -> pa.Table:
         """Compare a shard's outputs with their own texts. Details: the similarities, as `SIMILARITY_SCHEMA`."""
         method, folder = criterion.method_as(SimilarityMethod), setup.folder
-        others: OtherCases = setup.opened.get(method.kind) or OtherCases((shard,))
+        others: OtherCases = setup.resources.get(method.kind) or OtherCases((shard,))
         tables, rows = [], list[pa.Table]()
         other_texts, without_field = others.of(method), _without_field(shard, method.field)
         if isinstance(other_texts.space, StoredVectors):
@@ -180,7 +180,7 @@ _NOTHING = pa.nulls(0, pa.string()), pa.nulls(0, pa.string()), pa.nulls(0, pa.fl
 
 @dataclass(frozen=True, slots=True)
 class _ComparedRows:
-    """Similarities of the rows that have vectors to be compared, and by row the reasons why the others have none."""
+    """Similarities of the comparable rows, and reasons of the others, by row."""
 
     rows: Counts
     similarities: Similarities
@@ -189,7 +189,7 @@ class _ComparedRows:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Rows of a shard. passage_counts: (row,). texts: outputs of the rows with passages, then all these passages.
+    """Rows of a shard. passage_counts: (row,). texts: outputs of the rows with passages, then all their passages.
 
     Texts may be given by their request keys.
     """
@@ -220,7 +220,7 @@ def _planned_batches(shard: str, planned: PlannedKeys) -> Iterator[_Batch]:
 
 
 def _without_field(shard: str, path: str | None) -> dict[str, str]:
-    """Reasons why outputs have no field, by their ids."""
+    """Reasons of outputs that lack the compared field, by output id."""
     if path is None:
         return {}
     rows = pq.read_table(shard, columns=["output_id", "output"]).to_pydict()

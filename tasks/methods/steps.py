@@ -1,4 +1,4 @@
-"""Method `judge` with `unit: step`: the steps of each output labelled and counted."""
+"""Method `judge` with `unit: step`: label the steps of each output and count the labels."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -42,17 +42,17 @@ STEP_OPINION_SCHEMA = pa.schema(
         pa.field("label", pa.string()),  # null: the vote has no readable reply
         pa.field("score", pa.float64()),
         *(pa.field(name, pa.string()) for name in ("error_type", "error_subtype", "severity", "rationale", "quote")),
-        pa.field("reason", pa.string()),  # of a missing label
+        pa.field("reason", pa.string()),  # reason of a missing label
         pa.field("request_key", pa.string(), nullable=False),
     ]
 )
-USUAL_TOKENS_OF_STEP = 80.0  # of a reply: a quote, a sentence, a label and an error
-MOST_QUOTES = 20  # of a verdict's evidence
+USUAL_TOKENS_OF_STEP = 80.0  # reply tokens per step: a quote, a sentence, a label and an error
+MOST_QUOTES = 20  # quotes in a verdict's evidence
 
 
 @dataclass(frozen=True, slots=True)
 class _JudgedOutput:
-    """Steps of one output. votes: on each step, by its number; verdicts: the votes combined."""
+    """Steps of one output. votes: on each step, by its number; verdicts: combined votes, by step number."""
 
     unit: StepUnit
     votes: Mapping[int, dict[Opinion, StepVote]]
@@ -60,7 +60,7 @@ class _JudgedOutput:
 
     @property
     def marked(self) -> list[QuotedMark]:
-        """Marks of the steps that have one."""
+        """Marks of the steps, without unmarked steps."""
         return [verdict.said for verdict in self.verdicts.values() if verdict.said]
 
     @property
@@ -101,7 +101,7 @@ class StepsScoring(ListMethod):
     ) -> pa.Table:
         """Judge the steps of a shard's outputs.
 
-        Details: the marks, as `STEP_VERDICT_SCHEMA`, and where there are several votes these too, as
+        Details: the marks, as `STEP_VERDICT_SCHEMA`, and, if a judge votes several times, the votes, as
         `STEP_OPINION_SCHEMA`.
         """
         folder, taxonomy = setup.folder, setup.taxonomy

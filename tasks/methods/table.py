@@ -20,7 +20,7 @@ from gradebook.tasks.planning.applying import applied_shard, with_left_out, writ
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import Timing
 
-# By `kind` of the method's settings.
+# kind of the method's settings -> its object
 METHODS: dict[str, ScoringMethod] = {
     "check": CheckScoring(),
     "schema": SchemaScoring(),
@@ -35,12 +35,12 @@ METHODS: dict[str, ScoringMethod] = {
 
 
 def method_of(criterion: Criterion) -> ScoringMethod:
-    """How a criterion is scored."""
+    """Scoring method of a criterion."""
     return METHODS[criterion.method.kind]
 
 
 def prepare_methods(lake: Lake, folder: RunFolder, rubric: Rubric, shards: Sequence[str], baseline: str | None) -> None:
-    """Write what the methods of a rubric's criteria read to the run's folder. Raises `InputError`."""
+    """Write the inputs of the methods of a rubric's criteria to the run's folder. Raises `InputError`."""
     write_applied_shards(folder, rubric, shards)
     for criterion in rubric.criteria:
         method_of(criterion).prepare(lake, folder, criterion, shards, baseline)
@@ -51,15 +51,17 @@ def score_criterion(
 ) -> pa.Table:
     """Verdicts of a criterion over a shard, in its order: `VERDICT_SCHEMA`, one row per output.
 
-    Those on outputs that the criterion does not apply to are unscored, with the reason, and nothing is asked of them.
+    Outputs that the criterion does not apply to are unscored, with the reason, without a question to a judge.
     """
     method = method_of(criterion)
     if criterion.applies is None:
         return method.score_shard(setup, criterion, shard, shard_index, timing)
-    part = shard if method.reads_whole_shards else applied_shard(setup.folder, criterion, shard, shard_index)
-    is_empty = pq.read_metadata(part).num_rows == 0
+    method_shard = shard if method.reads_whole_shards else applied_shard(setup.folder, criterion, shard, shard_index)
+    is_empty = pq.read_metadata(method_shard).num_rows == 0
     verdicts = (
-        VERDICT_SCHEMA.empty_table() if is_empty else method.score_shard(setup, criterion, part, shard_index, timing)
+        VERDICT_SCHEMA.empty_table()
+        if is_empty
+        else method.score_shard(setup, criterion, method_shard, shard_index, timing)
     )
     return with_left_out(setup.folder, criterion, verdicts, shard, shard_index)
 

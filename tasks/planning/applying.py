@@ -1,4 +1,4 @@
-"""Outputs that criteria with a condition apply to: parts of shards, written once for each condition of a run."""
+"""Outputs that criteria with a condition apply to: filtered shards, written once for each condition of a run."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ from gradebook.tasks.workspace.folder import RunFolder
 
 
 def write_applied_shards(folder: RunFolder, rubric: Rubric, shards: Sequence[str]) -> None:
-    """Write, for each condition of a rubric and each shard, the rows that it holds for, and the ids of the others.
+    """Write, for each condition of a rubric and each shard, the rows that meet it, and the ids of the other rows.
 
     Raises `InputError` as `apply_condition`.
     """
@@ -29,8 +29,8 @@ def write_applied_shards(folder: RunFolder, rubric: Rubric, shards: Sequence[str
             columns = ["output_id", *dict.fromkeys(("case_id", *condition_columns(criterion)))]
             rows = pq.read_table(shard, columns=columns)
             applied = apply_condition(criterion, rows)
-            others = pa.table({"output_id": rows.column("output_id"), "reason": applied.reasons})
-            write_parquet(_left_out_file(folder, criterion, index), others.filter(~applied.mask))
+            left_out = pa.table({"output_id": rows.column("output_id"), "reason": applied.reasons})
+            write_parquet(_left_out_file(folder, criterion, index), left_out.filter(~applied.mask))
             write_shard(pq.read_table(shard).filter(applied.mask), _applied_file(folder, criterion, index))
 
 
@@ -56,7 +56,7 @@ def applied_count(folder: RunFolder, criterion: Criterion, shards: Sequence[str]
 def with_left_out(
     folder: RunFolder, criterion: Criterion, verdicts: pa.Table, shard: str, shard_index: int
 ) -> pa.Table:
-    """Verdicts over a whole shard, in its order: those on outputs that the criterion does not apply to say why.
+    """Verdicts over a whole shard, in its order; outputs that the criterion does not apply to get the reason.
 
     verdicts: at least those on the outputs that it applies to.
     """
@@ -65,18 +65,18 @@ def with_left_out(
     left_ids, reasons = (text_column(left_out, name) for name in ("output_id", "reason"))
     nothing = pa.nulls(len(left_ids), pa.string()), pa.nulls(len(left_ids), pa.float64())
     excused = verdict_table(folder.run_id, criterion, left_ids, *nothing, reasons=reasons)
-    both = pa.concat_tables([excused, verdicts])  # the first row of an id counts
-    return both.take(pc.index_in(output_ids, text_column(both, "output_id")))
+    all_verdicts = pa.concat_tables([excused, verdicts])  # the first row of an id counts
+    return all_verdicts.take(pc.index_in(output_ids, text_column(all_verdicts, "output_id")))
 
 
 def condition_notes(folder: RunFolder, rubric: Rubric, shards: Sequence[str], output_count: int) -> Iterator[str]:
-    """A sentence for each criterion with a condition: how many outputs it applies to, and what no row has."""
+    """Sentence for each criterion with a condition: the count of outputs it applies to, and fields that no row has."""
     for criterion in rubric.conditional_criteria:
         count = applied_count(folder, criterion, shards)
-        what = "none of" if not count else "all" if count == output_count else f"{count:,} of"
+        amount = "none of" if not count else "all" if count == output_count else f"{count:,} of"
         absent = _absent_fields(criterion, shards) if not count else []
         why = f"; no row has {', '.join(absent)}" if absent else ""
-        yield f"{criterion.id} applies to {what} {counted(output_count, 'output')}: {criterion.applies}{why}"
+        yield f"{criterion.id} applies to {amount} {counted(output_count, 'output')}: {criterion.applies}{why}"
 
 
 def _absent_fields(criterion: Criterion, shards: Sequence[str]) -> list[str]:

@@ -21,7 +21,7 @@ from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
 
 CASE_COLUMNS = ["output_id", "prompt", "output", "reference", "context"]
-_VIEWS = '"sees":|"field":'  # in the body of a criterion that is judged by more or less than the answer
+_VIEWS = '"sees":|"field":'  # text in a stored criterion whose judge sees more or less than the answer
 CHANGED = "unreadable_media: found other images or sounds than when the run was planned"
 _PLANNED_SCHEMA = pa.schema([pa.field("output_id", pa.string()), pa.field("media_digest", pa.string())])
 
@@ -29,7 +29,7 @@ _PLANNED_SCHEMA = pa.schema([pa.field("output_id", pa.string()), pa.field("media
 def read_stored_cases(shard: str, *, with_audio: bool = False, with_steps: bool = False) -> Iterator[tuple[str, Case]]:
     """Output id and case of each row of a shard, as stored; one batch in memory at a time.
 
-    with_audio: with the names of transcripts' sounds. with_steps: with the steps of agents.
+    with_audio: include the names of transcripts' sounds. with_steps: include the steps of agents.
     """
     columns = [*CASE_COLUMNS, *(["metadata"] if with_audio else []), *(["steps"] if with_steps else [])]
     with pq.ParquetFile(shard) as file:
@@ -50,7 +50,7 @@ def views_of(judged: Iterable[Criterion], folder: RunFolder, shard_index: int) -
 
 
 def read_cases(shard: str, *, with_steps: bool = False) -> Iterator[tuple[str, Case]]:
-    """As `read_stored_cases`, with placeholders in place of images and sounds."""
+    """Output id and case of each row of a shard, with placeholders in place of images and sounds."""
     placeholders = MediaFiles(())
     for output_id, case in read_stored_cases(shard, with_steps=with_steps):
         shown_case = placeholders.show(case)
@@ -66,7 +66,7 @@ def plan_cases(
     is_heard: bool = False,
     with_steps: bool = False,
 ) -> Iterator[tuple[str, Case]]:
-    """As `read_stored_cases`, but as shown to a judge; the media digests are written to the run's folder.
+    """Output id and case of each row of a shard, as shown to a judge; writes the media digests to the run's folder.
 
     folders: of the dataset's files; None: texts as stored. is_heard: as shown for criteria that hear the row's sound.
     """
@@ -90,7 +90,7 @@ def plan_cases(
 class PlannedMedia:
     """Cases of a planned shard, whose images and sounds are checked against the plan's digests.
 
-    is_heard: as shown for criteria that hear the row's sound.
+    is_heard: for criteria whose judge hears the row's sound.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class PlannedMedia:
     def show(self, output_id: str, case: Case) -> Case:
         """Case as shown to a judge; with a fault if its media changed since the plan."""
         planned_digest = self._digests.get(output_id)
-        if self._media is None or planned_digest is None:  # the plan found no media in its texts
+        if self._media is None or planned_digest is None:  # the case had no media when it was planned
             return case
         shown_case = self._media.hear(self._media.show(case)) if self._is_heard else self._media.show(case)
         if shown_case.media_fault is None and media_digest(shown_case.media, None) != planned_digest:

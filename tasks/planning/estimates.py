@@ -1,7 +1,7 @@
-"""Requests of a plan, counted and priced: what the ledger holds, and the tokens and dollars of the others.
+"""Requests of a plan, counted and priced: replies in the ledger, and tokens and dollars of the open requests.
 
-Tokens and dollars are estimated from the judge's past replies, with their uncertainty: each judge by its own past,
-the second of a cascade by its past escalation rate.
+Tokens and dollars are estimated from the judge's past replies, with their uncertainty: each judge by its own replies,
+the second judge of a cascade also by the past escalation rate.
 """
 
 import json
@@ -36,7 +36,7 @@ USUAL_REASONING_TOKENS: Mapping[str | None, float] = MappingProxyType(
     {None: 400.0, "none": 0.0, "minimal": 50.0, "low": 200.0, "medium": 400.0, "high": 1_600.0, "xhigh": 6_400.0}
 )
 MOST_REPLIES_READ = 20_000
-FEWEST_QUESTIONS = 20  # minimum for an estimate from a criterion's own past
+FEWEST_QUESTIONS = 20  # minimum for an estimate from past replies to the same criterion
 # Student's t at 90% with 19 degrees of freedom: exact for the fewest questions, slightly wide for more.
 QUANTILE = 1.328
 
@@ -84,7 +84,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Estimate for some questions. Dollars are None if the price is unknown; 80% of sums lie in the range."""
+    """Estimate for a number of questions. Dollars are None if the price is unknown; 80% of sums lie in the range."""
 
     prompt_tokens: int = 0
     cached_tokens: int = 0
@@ -128,14 +128,14 @@ def estimate_questions(
     is_first: bool = False,
     usual_tokens: float | None = None,
 ) -> Estimate:
-    """Estimate for a criterion's questions. is_first: nothing about their outputs is in the prefix cache yet.
-    usual_tokens: of a reply, until the criterion has replies of its own; None: as those to other criteria.
+    """Estimate for a criterion's questions. is_first: their outputs are not in the prefix cache yet.
+    usual_tokens: tokens of a reply, until the criterion has past replies; None: use the replies to other criteria.
 
     The range is that of the sum of all n questions, not of one. If the new questions are like the m past ones, the sum
     lies in it in 80% of the cases, with 10% on either side. The width includes the variance of the new questions and of
-    the past mean, so it is sqrt(n + n^2 / m) times the spread of one question. A criterion without a past of its own
-    gets n times the range of a single reply of this judge, as its mean is unknown. Without any past the range is a
-    guess.
+    the past mean, so it is sqrt(n + n^2 / m) times the spread of one question. A criterion without past
+    replies gets n times the range of a single reply of this judge, as its mean is unknown. Without any past replies
+    the range is a guess.
     """
     if not question_count:
         return Estimate()
@@ -233,8 +233,8 @@ def held_rationales(ledger: duckdb.DuckDBPyConnection, keys: Iterable[str]) -> d
     return rationales
 
 
-# Columns of a plan that are counted. prompt_bytes: of the whole request, of a typed question as if it were asked alone;
-# question_bytes: of the typed questions in it; is_needed: null if not known yet.
+# Columns of a plan that are counted. prompt_bytes: bytes of the whole request; for a typed question, as if asked alone.
+# question_bytes: bytes of the request's typed questions. is_needed: null if not known yet.
 COUNTED_SCHEMA = pa.schema(
     [
         pa.field("output_id", pa.string()),
@@ -276,7 +276,7 @@ class Tally:
     question_count: int = 0
     request_count: int = 0
     prompt_bytes: int = 0
-    at_most_count: int = 0  # of the questions
+    at_most_count: int = 0  # questions that may not be asked
     at_most_requests: int = 0
     at_most_bytes: int = 0
 
@@ -289,7 +289,9 @@ class Tally:
 
     def add_asked(self, surely: Asked, at_most: Asked, position: int, size: int) -> None:
         """Count the requests of a shard. position, size: of the criterion in its batch, and the batch's size."""
-        shares = [asked.prompt_bytes // size + (position < asked.prompt_bytes % size) for asked in (surely, at_most)]
+        shares = [
+            requests.prompt_bytes // size + (position < requests.prompt_bytes % size) for requests in (surely, at_most)
+        ]
         self.question_count += surely.count + at_most.count
         self.at_most_count += at_most.count
         self.prompt_bytes += sum(shares)
@@ -328,28 +330,28 @@ class TypedCounts:
 
 
 def count_asked(pack: Sequence[pa.Table]) -> tuple[Asked, Asked]:
-    """Requests for one vote on batched criteria: those that are sent, and those that may be.
+    """Requests for one vote on batched criteria: (certainly sent, perhaps sent).
 
     pack: rows of each criterion, as `COUNTED_SCHEMA`; a single criterion may have an output several times. Batched
     criteria are asked whole if one of them is open; equal requests are sent once.
     """
-    first = pack[0]
-    states = _states(first)
+    first_rows = pack[0]
+    states = _states(first_rows)
     for table in pack[1:]:
-        indices = pc.index_in(first.column("output_id"), table.column("output_id").combine_chunks())
+        indices = pc.index_in(first_rows.column("output_id"), table.column("output_id").combine_chunks())
         other_states = pa.array(_states(table)).take(indices.combine_chunks())
         states = np.maximum(states, pc.fill_null(other_states, _NOT).to_numpy())
-    columns = {"key": first.column("request_key"), "state": states, "bytes": first.column("prompt_bytes")}
+    columns = {"key": first_rows.column("request_key"), "state": states, "bytes": first_rows.column("prompt_bytes")}
     requests = pa.table(columns).filter(pa.array(states > _NOT))
     grouped = requests.group_by("key").aggregate([("state", "max"), ("bytes", "max")])
     return _asked(grouped, _SURELY), _asked(grouped, _AT_MOST)
 
 
 def count_typed(pack: Sequence[pa.Table], size: int) -> list[TypedCounts]:
-    """Counts of each criterion whose open questions about an output share requests. size: questions of one, at most.
+    """Counts of each criterion whose open questions about an output share requests.
 
-    pack: rows of each criterion, as `COUNTED_SCHEMA`; a single criterion may have an output several times. Equal
-    questions about equal outputs are sent once.
+    size: most questions of one request. pack: rows of each criterion, as `COUNTED_SCHEMA`; a single criterion may have
+    an output several times. Equal questions about equal outputs are sent once.
     """
     criteria = np.repeat(np.arange(len(pack)), [rows.num_rows for rows in pack])
     rows = pa.concat_tables(pack)
@@ -369,10 +371,10 @@ def count_typed(pack: Sequence[pa.Table], size: int) -> list[TypedCounts]:
     state_bytes = rows.column("prompt_bytes").to_numpy()[open_rows] - question_bytes
     own_bytes = question_bytes + state_bytes / np.maximum(sharing, 1)
     is_first, is_at_most = position % size == 0, states[open_rows] == _AT_MOST
-    counted = []
+    counts = []
     for criterion in range(len(pack)):
         is_of_criterion = criteria[open_rows] == criterion
-        counted.append(
+        counts.append(
             TypedCounts(
                 int(is_of_criterion.sum()),
                 int((is_of_criterion & is_first).sum()),
@@ -382,7 +384,7 @@ def count_typed(pack: Sequence[pa.Table], size: int) -> list[TypedCounts]:
                 round(float(own_bytes[is_of_criterion & is_at_most].sum())),
             )
         )
-    return counted
+    return counts
 
 
 def _states(rows: pa.Table) -> States:
@@ -402,12 +404,15 @@ def _true_count(flags: pa.ChunkedArray) -> int:
     return pc.sum(flags).as_py() or 0
 
 
-FEWEST_FIRST_OPINIONS = 20  # below it the past says too little of how often the second judge is asked
+FEWEST_FIRST_OPINIONS = 20  # minimum for an estimate of how often the second judge is asked
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Past of each member. escalated_rate: share of questions a cascade passed to its second judge, 1 if unknown."""
+    """Past replies of each member.
+
+    escalated_rate: share of questions passed to a cascade's second judge, 1 if unknown.
+    """
 
     histories: tuple[History, ...]
     escalated_rate: float = 1.0
@@ -425,7 +430,7 @@ class OpinionEstimate:
 
 
 def read_past(ledger: duckdb.DuckDBPyConnection, judge: Judge) -> Past:
-    """Summarise the past of a judge, or of each member."""
+    """Summarise the past replies of a judge, or of each member."""
     histories = tuple(
         History() if member.as_model is None else read_history(ledger, member.as_model) for member in judge.members
     )
@@ -489,8 +494,8 @@ class ListCount:
     replayed_count: int = 0
     request_count: int = 0
     byte_count: int = 0
-    reply_tokens: float = 0  # usual ones of all replies together, where the parts of each are known
-    at_most_count: int = 0  # of the requests: sent only where the first judge of a cascade is unsure
+    reply_tokens: float = 0  # usual tokens of all replies together, if the number of parts is known
+    at_most_count: int = 0  # requests that are sent only if the first judge of a cascade is unsure
 
     def estimate(self, history: History, judge: JudgeSettings, criterion_id: str) -> Estimate:
         """Estimate of the requests' cost by the judge's past."""
@@ -513,7 +518,7 @@ class ListPlanner:
         """ledger: with the view held_judgments."""
         self.judge = judge
         self._ledger = ledger
-        self._seen: set[str] = set()  # keys of requests of an earlier criterion, which are sent once
+        self._seen: set[str] = set()  # keys of requests that an earlier criterion sends already
 
     def count_votes(
         self,
@@ -524,26 +529,26 @@ class ListPlanner:
         *,
         tokens_of_part: float = 0,
     ) -> None:
-        """Add the votes on lists; the second judge's where the first one is unsure, or not asked yet."""
+        """Count the votes on lists; a second judge's only where the first one is unsure, or not asked yet."""
         judge = self.judge
         waiting: set[int] = set()  # lists that a cascade's first judge is not asked about yet
         for index in sorted(counts):
             of_judge = [opinion for opinion in opinions if opinion.judge_index == index]
             digest = judge.members[index].judge_digest
-            second = judge.when if index == THEN else None
-            wanted = [
+            second_rule = judge.when if index == THEN else None
+            wanted_lists = [
                 (row, opinion, lists[row].question(digest, opinion.replicate))
                 for row, opinion in judge.drawn_votes(of_judge, [part_list.output_id for part_list in lists])
-                if second is None or row in waiting or is_unsure(second, scale, lists[row].votes)
+                if second_rule is None or row in waiting or is_unsure(second_rule, scale, lists[row].votes)
             ]
-            replies = self.add([question for *_, question in wanted], counts[index])
-            for row, opinion, question in wanted:
+            replies = self.add([question for *_, question in wanted_lists], counts[index])
+            for row, opinion, question in wanted_lists:
                 if question.request_key in replies:
                     key = question.request_key
                     lists[row].add(opinion, ListAnswer(key, replies[key], None, 0, None, None))
                     continue
                 counts[index].reply_tokens += tokens_of_part * len(lists[row].votes)
-                if second is not None:
+                if second_rule is not None:
                     counts[index].at_most_count += row in waiting
                 else:
                     waiting.add(row)

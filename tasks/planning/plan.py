@@ -45,9 +45,9 @@ class CriterionPlan:
     cost_usd: float | None = 0.0
     cost_low_usd: float | None = None
     cost_high_usd: float | None = None
-    cached_tokens: int = 0  # of the prompt tokens, as the endpoint's prefix cache served the judge before
-    at_most_count: int = 0  # of the requests: sent only where the first judge of a cascade is unsure
-    open_count: int = 0  # judgments that no reply answers yet, at most
+    cached_tokens: int = 0  # prompt tokens from the endpoint's prefix cache, at the judge's past rate
+    at_most_count: int = 0  # requests that are sent only if the first judge of a cascade is unsure
+    open_count: int = 0  # most judgments without a reply so far
 
 
 _FOR_ALL = "--stop {forecast.rule} judges all cases: {forecast.reason}"
@@ -63,7 +63,7 @@ _FORECAST = (
 
 @dataclass(frozen=True, slots=True)
 class StopForecast:
-    """Expected savings of a rule. reason: why there are none; sd: of the differences, and where it is from.
+    """Expected savings of a stopping rule. reason: why there are none; sd: of the differences, and its source.
 
     expected: share of the cases that are judged on average (0..1), by true difference.
     """
@@ -92,11 +92,11 @@ class RunPlan:
     unmatched_rating_count: int = 0  # ratings of the file that fit no output
     own_count: OwnCount = field(default_factory=OwnCount)  # per-case criteria
     asked_judges: tuple[int, ...] = ()  # indexes of the judge's members with requests left to send
-    shortened_count: int = 0  # trajectories that judges are not shown whole
-    stop: StopForecast | None = None  # of a dry run
-    shown: str | None = None  # sentence of a dry run on what the gate can show with so many cases
-    budget_note: str | None = None  # of a dry run: why the budget does not pay for all requests
-    notes: tuple[str, ...] = ()  # of a dry run: sentences on its rows and judges
+    shortened_count: int = 0  # trajectories that judges see shortened
+    stop: StopForecast | None = None  # in a dry run
+    shown: str | None = None  # sentence of a dry run: the differences that the gate can detect with so many cases
+    budget_note: str | None = None  # in a dry run: why the budget does not pay for all requests
+    notes: tuple[str, ...] = ()  # in a dry run: sentences on its rows and judges
 
     @property
     def request_count(self) -> int:
@@ -153,7 +153,7 @@ def sum_costs(costs: Iterable[float | None]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class MethodPlan:
-    """Plan of the criteria of one method. estimates: by criterion, of each vote; without those that ask nothing.
+    """Plan of the criteria of one method. estimates: of each vote, by criterion; without criteria that ask nothing.
 
     asked_judges: indexes of the judge's members with requests left to send. shortened_count: as of `RunPlan`.
     """
@@ -220,7 +220,7 @@ class Planning:
 
 @contextmanager
 def _ledger(lake: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The lake's judgments; none where there is no lake yet, as in the dry run of a first evaluation."""
+    """Connection to the lake's judgments; empty if there is no lake yet, as in the dry run of a first evaluation."""
     if lake_exists(lake):
         with connect(lake, read_only=True) as connection:
             yield connection

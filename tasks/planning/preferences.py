@@ -43,7 +43,7 @@ class AnswerPair:
 
     @property
     def is_same(self) -> bool:
-        """Whether both answers have the same text: a tie, of which nothing is asked."""
+        """Whether both answers have the same text: a tie, which needs no question."""
         return self.reason is None and self.case.output == self.other
 
     @property
@@ -52,7 +52,7 @@ class AnswerPair:
         return self.reason is None and not self.is_same
 
     def questions(self, criterion: Criterion, judge_digest: str, replicate: int = 0) -> tuple[ListQuestion, ...]:
-        """The question in both orders; none where nothing is to ask."""
+        """Question about the pair in both orders; empty if there is nothing to ask."""
         if not self.is_asked:
             return ()
         return preference_questions(criterion, self.output_id, self.case, self.other, judge_digest, replicate)
@@ -99,13 +99,13 @@ def read_pairs(folder: RunFolder, criterion_id: str, shard: str, shard_index: in
         yield AnswerPair(output_id, case, other_id, other or "", reason or (WITH_MEDIA if has_some else None))
 
 
-PREFERENCE_TOKENS = 1_000  # of a reply, at most
+PREFERENCE_TOKENS = 1_000  # most tokens of a reply
 
 
 def preference_questions(
     criterion: Criterion, output_id: str, case: Case, other: str, judge_digest: str, replicate: int = 0
 ) -> tuple[ListQuestion, ListQuestion]:
-    """The question with the output shown first, then with the other answer shown first."""
+    """Two questions: with the output shown first, and with the other answer shown first."""
     first, second = (
         _question(criterion, output_id, case, other, judge_digest, replicate, is_swapped=is_swapped)
         for is_swapped in (False, True)

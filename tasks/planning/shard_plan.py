@@ -70,9 +70,11 @@ def asked_keys(planned: pa.Table, is_open: pa.ChunkedArray, rubric: Rubric, pack
     if packing.is_packed:
         criterion_ids = pc.unique(planned.column("criterion_id")).to_pylist()
         batchable = [criterion for criterion in rubric.judged_criteria if criterion.id in criterion_ids]
-        first = {criterion.id: pack[0].id for pack in packs_of(batchable, packing) for criterion in pack}
-        indices = pc.index_in(planned.column("criterion_id"), pa.array(list(first), pa.string()))
-        packs = pc.coalesce(pa.array(list(first.values()), pa.string()).take(indices), planned.column("criterion_id"))
+        first_ids = {criterion.id: pack[0].id for pack in packs_of(batchable, packing) for criterion in pack}
+        indices = pc.index_in(planned.column("criterion_id"), pa.array(list(first_ids), pa.string()))
+        packs = pc.coalesce(
+            pa.array(list(first_ids.values()), pa.string()).take(indices), planned.column("criterion_id")
+        )
         opinions = [planned.column(name).cast(pa.string()) for name in ("replicate", "is_swapped")]
         requests = pc.binary_join_element_wise(planned.column("output_id"), packs, *opinions, " ")
         is_open = pc.is_in(requests, pc.unique(requests.filter(is_open)))
@@ -86,12 +88,12 @@ _WANTED_SCHEMA = pa.schema(
         pa.field("judge_index", pa.int32()),
         pa.field("replicate", pa.int32()),
         pa.field("is_swapped", pa.bool_()),
-        # not in the plan's file: bytes of the whole request, and those of its typed questions
+        # not in the plan's file: bytes of the whole request, and of its typed questions
         pa.field("prompt_bytes", pa.int64()),
         pa.field("question_bytes", pa.int64()),
     ]
 )
-ROWS_JOINED = 100_000  # with the ledger at once: each join scans its keys
+ROWS_JOINED = 100_000  # rows joined with the ledger at once: each join scans the ledger's keys
 Pack = tuple[Criterion, ...]
 Rated = Mapping[str, frozenset[str]]  # outputs that people scored, by criterion
 
@@ -101,9 +103,9 @@ ANSWER = (View(),)
 
 @dataclass(frozen=True, slots=True)
 class ShardCases:
-    """Cases of a shard, as a plan needs them. All lists: (output,). digests, byte_counts: by what a criterion sees.
+    """Cases of a shard, as a plan needs them. All lists: (output,). digests, byte_counts: by the view of a criterion.
 
-    shortened_count: trajectories that are not shown whole. heard: the same with the sounds of transcripts.
+    shortened_count: shortened trajectories. heard: the same cases with the sounds of transcripts.
     """
 
     output_ids: list[str]
@@ -118,7 +120,7 @@ class ShardCases:
 
 
 def read_shard(cases: Iterable[tuple[str, Case]], views: Collection[View] = ANSWER) -> ShardCases:
-    """Read a shard's cases, as shown to a judge. views: what its criteria see."""
+    """Read a shard's cases, as shown to a judge. views: views of its criteria."""
     output_ids: list[str] = []
     digests: dict[View, list[str]] = {view: [] for view in views}
     byte_counts: dict[View, list[int]] = {view: [] for view in views}
@@ -127,9 +129,9 @@ def read_shard(cases: Iterable[tuple[str, Case]], views: Collection[View] = ANSW
         output_ids.append(output_id)
         shortened_count += bool(case.trajectory and case.trajectory.left_out)
         for view in views:
-            seen = case.seen(view)
-            digests[view].append(case_digest(seen))
-            byte_counts[view].append(case_bytes(seen))
+            seen_case = case.seen(view)
+            digests[view].append(case_digest(seen_case))
+            byte_counts[view].append(case_bytes(seen_case))
     return ShardCases(output_ids, digests, byte_counts, shortened_count)
 
 
@@ -176,7 +178,7 @@ class _Wanted:
 
 
 class _Batches:
-    """Criteria asked together, by opinion, and the outputs that people already rated on them."""
+    """Batches of criteria that share a request, by opinion; and the outputs that people already rated on them."""
 
     def __init__(
         self, judge: Judge, judged: Sequence[Criterion], packings: Mapping[Opinion, Packing], rated: Rated
@@ -201,15 +203,14 @@ class _Batches:
         }
 
     def pack(self, criterion: Criterion, opinion: Opinion) -> Pack:
-        """Criteria that are asked with this one or not at all, itself included."""
+        """Criteria that share a request with this one, itself included."""
         return self._packs[opinion][criterion.id] if self._packings[opinion].is_packed else (criterion,)
 
     def rated_outputs(self, criterion: Criterion, opinion: Opinion) -> frozenset[str]:
         """Outputs to skip for this opinion because people already rated every criterion in its request.
 
-        The judges of a cascade skip the same outputs, as the second takes a missing answer of the first for doubt. If
-        one of them batches criteria, these are the outputs that people rated on everything, as the batches of the two
-        may differ.
+        The judges of a cascade skip the same outputs, as a missing answer of the first counts as doubt. If one of them
+        batches criteria, only outputs that people rated on all criteria are skipped, as their batches may differ.
         """
         if not self._rated or self._is_whole:
             return self._rated_on_all
@@ -242,11 +243,11 @@ class ShardPlanner:
             for criterion in group:
                 left_out = left_out_ids(self._folder, criterion, shard_index)
                 rows = [row for row, output_id in enumerate(cases.output_ids) if output_id not in left_out]
-                self._want(wanted, criterion, batches, cases, rows)
+                self._add_votes(wanted, criterion, batches, cases, rows)
             for criterion, rows in zip(group, _by_criterion(_join(self._ledger, wanted), group), strict=True):
-                counted = self._write(rows, criterion.id, shard_index, judged)
+                counted_rows = self._write(rows, criterion.id, shard_index, judged)
                 for opinion in self._judge.votes(criterion.id):
-                    planned.setdefault(opinion, {})[criterion.id] = rows_of(counted, opinion)
+                    planned.setdefault(opinion, {})[criterion.id] = rows_of(counted_rows, opinion)
         for opinion, tables in planned.items():
             for pack in batches.of_opinion[opinion]:
                 self._count(opinion, [(criterion.id, tables[criterion.id]) for criterion in pack])
@@ -256,13 +257,13 @@ class ShardPlanner:
         wanted = _Wanted()
         for own_criterion in own_criteria(self._folder, shard_index, "judge"):
             single = _Batches(self._judge, [own_criterion.criterion], self._packings, {})
-            self._want(wanted, own_criterion.criterion, single, cases, own_criterion.row_indices.to_pylist())
+            self._add_votes(wanted, own_criterion.criterion, single, cases, own_criterion.row_indices.to_pylist())
         if wanted.opinions:
-            counted = self._write(_join(self._ledger, wanted), CASE_CRITERIA, shard_index)
+            counted_rows = self._write(_join(self._ledger, wanted), CASE_CRITERIA, shard_index)
             for opinion in wanted.opinions:
-                self._count(opinion, [(CASE_CRITERIA, rows_of(counted, opinion))])
+                self._count(opinion, [(CASE_CRITERIA, rows_of(counted_rows, opinion))])
 
-    def _want(
+    def _add_votes(
         self, wanted: _Wanted, criterion: Criterion, batches: _Batches, cases: ShardCases, rows: Sequence[int]
     ) -> None:
         """Add the votes on one criterion."""
@@ -271,17 +272,19 @@ class ShardPlanner:
         for opinion in self._judge.votes(criterion.id):
             skipped = batches.rated_outputs(criterion, opinion)
             unrated = [row for row in rows if cases.output_ids[row] not in skipped] if skipped else rows
-            drawn = self._judge.drawn_rows(opinion, cases.output_ids, unrated)
+            drawn_rows = self._judge.drawn_rows(opinion, cases.output_ids, unrated)
             pack, packing = batches.pack(criterion, opinion), self._packings[opinion]
             view = view_of(criterion)
             digest, criteria_digest = self._digests[opinion], asked_digest(criterion, pack, packing)
-            keys = [request_key(digest, criteria_digest, cases.digests[view][row], opinion.replicate) for row in drawn]
-            output_ids = [cases.output_ids[row] for row in drawn]
+            keys = [
+                request_key(digest, criteria_digest, cases.digests[view][row], opinion.replicate) for row in drawn_rows
+            ]
+            output_ids = [cases.output_ids[row] for row in drawn_rows]
             shape = (opinion.judge_index, self._styles[opinion])
             if shape not in overheads:
                 overheads[shape] = _prompt_overhead(pack, self._styles[opinion], packing)
             own_bytes = sum(map(_question_bytes, pack)) if packing.is_typed else 0
-            byte_counts = [cases.byte_counts[view][row] + overheads[shape] + own_bytes for row in drawn]
+            byte_counts = [cases.byte_counts[view][row] + overheads[shape] + own_bytes for row in drawn_rows]
             wanted.add(criterion.id, opinion, output_ids, keys, byte_counts, own_bytes)
 
     def _write(self, planned: pa.Table, name: str, shard_index: int, criteria: Sequence[Criterion] = ()) -> pa.Table:
@@ -334,7 +337,7 @@ def _question_bytes(criterion: Criterion) -> int:
     return len(orjson.dumps(typed_question(criterion, "0" * 32)))
 
 
-def _of_all(criterion: Criterion) -> View:
+def _whole_view(criterion: Criterion) -> View:
     """View of the criterion with the whole output: no field fits an empty case."""
     return View(view_of(criterion).sees)
 
@@ -347,10 +350,10 @@ def _prompt_overhead(pack: Pack, style: PromptStyle, packing: Packing) -> int:
     # No template fits an empty case: its text counts as it is.
     template, plain = template_of(pack[0]) or "", [without_template(criterion) for criterion in pack]
     if packing.is_typed:
-        state = render_state(empty.seen(_of_all(pack[0])), plain[0])
+        state = render_state(empty.seen(_whole_view(pack[0])), plain[0])
         return prompt_bytes(state, None) + len(template.encode())
     questions = tuple(
-        Question("", criterion, empty.seen(_of_all(criterion)), "0" * 32, style=style) for criterion in plain
+        Question("", criterion, empty.seen(_whole_view(criterion)), "0" * 32, style=style) for criterion in plain
     )
     request = (PackedQuestion(questions) if packing.is_packed else questions[0]).request()
     return prompt_bytes(request.messages, request.schema) + len(template.encode())

@@ -36,9 +36,9 @@ from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
 
 Passages = tuple[str, ...]
-KEY = "S32"  # of a request key in an array
+KEY = "S32"  # dtype of request keys
 Keys = NDArray[np.bytes_]
-ROWS_AT_ONCE = 2_000  # read from a shard
+ROWS_AT_ONCE = 2_000  # rows of a shard that are read at once
 
 _BASELINE_OUTPUTS = """
 select case_id, list(output order by output_id)
@@ -72,9 +72,9 @@ def similarity_criteria(rubric: Rubric) -> list[Criterion]:
 
 
 def refuse_unnamed_baseline(rubric: Rubric, baseline: str | None) -> None:
-    """Raise `InputError` for outputs that are compared with those of a run that is known only afterwards, or of none.
+    """Raise `InputError` if criteria compare with a baseline that is missing or not named by its run id.
 
-    Without a baseline, similarity is unscored; a preference would have nothing at all to ask.
+    Similarity may lack a baseline and is then unscored; a preference needs one.
     """
     compared = [criterion for criterion in rubric.criteria if compares_with_baseline(criterion.method)]
     if baseline is None:
@@ -86,7 +86,7 @@ def refuse_unnamed_baseline(rubric: Rubric, baseline: str | None) -> None:
 
 
 def read_compared_texts(lake: Lake, rubric: Rubric, baseline: str | None) -> ComparedTexts:
-    """Texts for a rubric's criteria. baseline: of the request; without one nothing is compared with its outputs."""
+    """Texts for a rubric's criteria. baseline: run id of the request, or None."""
     if baseline is None or not any(
         compares_with_baseline(criterion.method) for criterion in similarity_criteria(rubric)
     ):
@@ -116,10 +116,10 @@ def compared_rows(
     """Rows of a shard in its order, with placeholders in place of images and sounds. case_ids: only of these."""
     fetch, column = MediaFiles(()).read, method.against
     names = ["case_id", "output_id", "prompt", "output", *([column] if column in ("reference", "context") else [])]
-    wanted = None if case_ids is None else pa.array(case_ids, pa.string())
+    wanted_ids = None if case_ids is None else pa.array(case_ids, pa.string())
     with pq.ParquetFile(shard) as file:
         for batch in file.iter_batches(batch_size=ROWS_AT_ONCE, columns=names):
-            rows = batch if wanted is None else batch.filter(pc.is_in(batch.column("case_id"), wanted))
+            rows = batch if wanted_ids is None else batch.filter(pc.is_in(batch.column("case_id"), wanted_ids))
             values = (rows.column(name).to_pylist() for name in names)
             for case_id, output_id, prompt, output, *extras in zip(*values, strict=True):
                 readable = read_media(prompt, output, fetch)
@@ -143,7 +143,7 @@ class PlannedKeys:
 
     @property
     def wanted(self) -> Keys:
-        """Keys of the texts that have a vector, each once and in their own order."""
+        """Sorted keys of the texts that have a vector, without duplicates."""
         return np.setdiff1d(np.concatenate([self.outputs, self.passages]), np.array([b""], KEY))
 
 
@@ -160,7 +160,7 @@ def plan_keys(rows: Iterable[ComparedRow], embedder_digest: str) -> PlannedKeys:
 
 
 def write_planned_keys(path: Path, planned: PlannedKeys) -> None:
-    """Write the keys of a shard: passage_keys, a list for each row, and output_key, null where this is empty."""
+    """Write the keys of a shard: passage_keys, a list for each row, and output_key, null where the list is empty."""
     counts = planned.passage_counts
     offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
     output_indices = np.where(counts > 0, np.cumsum(counts > 0) - 1, -1)
@@ -184,7 +184,7 @@ def _keys(column: pa.ChunkedArray) -> Keys:
 def wanted_texts(
     criterion: Criterion, compared: ComparedTexts, shards: Iterable[str], embedder_digest: str, keys: set[str]
 ) -> Iterator[WantedText]:
-    """Texts of some request keys, in the order of the rows, each once. keys: those yielded are removed."""
+    """Texts of the given request keys, in the order of the rows, each once. Removes them from `keys`."""
     for shard in shards if keys else ():
         for row in compared_rows(criterion.method_as(SimilarityMethod), compared, shard):
             texts = (row.output, *row.passages) if row.passages else ()
@@ -196,7 +196,7 @@ def wanted_texts(
 
 @dataclass(frozen=True, slots=True)
 class VectorsCount:
-    """Vectors that are wanted: those in the ledger, and the requests for the others."""
+    """Counts of wanted vectors: vectors in the ledger, and requests for the others."""
 
     replayed_count: int
     request_count: int
@@ -204,7 +204,7 @@ class VectorsCount:
 
 
 def count_vectors(wanted_count: int, missing: Iterable[WantedText], embedder: EmbedderSettings) -> VectorsCount:
-    """Requests for the vectors that the ledger lacks, and their price. wanted_count: with those that it has."""
+    """Requests for the vectors that the ledger lacks, and their price. wanted_count: all vectors, also stored ones."""
     missing_count = request_count = byte_count = 0
     for question in batches_of(missing, embedder):
         request_count += 1
@@ -218,7 +218,7 @@ def count_vectors(wanted_count: int, missing: Iterable[WantedText], embedder: Em
 
 
 class VectorsPlanner:
-    """Counts of the requests for vectors, criterion by criterion: a text counts at the first that wants it."""
+    """Counter of requests for vectors, by criterion; a text counts at the first criterion that needs it."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Judged criteria of a few outputs, asked by the sessions, in the prompts and under the keys of a run."""
+"""Judged criteria of a few outputs, asked with the prompts and request keys that runs use."""
 
 import asyncio
 import weakref
@@ -61,7 +61,7 @@ _PLANNED_SCHEMA = pa.schema(
         pa.field("judge_index", pa.int32()),
         pa.field("replicate", pa.int32()),
         pa.field("is_swapped", pa.bool_()),
-        # Columns of the ledger in a plan file: sessions look answers up by themselves.
+        # Columns that a plan file takes from the ledger; empty here, as sessions look up stored answers themselves.
         *(pa.field(name, pa.string()) for name in ("status", "level_id", "evidence", "rationale", "distribution")),
         pa.field("paid_by", pa.string()),
         pa.field("cost_usd", pa.float64()),
@@ -96,17 +96,17 @@ class Batch:
         tables = {}
         for opinion, answers in self.answers.items():
             table = AnswerTable()
-            for answer in list(answers):  # later ones may come while this is read
+            for answer in list(answers):  # a copy: answers may be added meanwhile
                 table.append(answer)
             tables[opinion] = table.table()
         return tables
 
 
-_View = tuple[bool, View]  # whether a criterion's judge hears the row's sound, and what it is shown
+_View = tuple[bool, View]  # (whether a criterion's judge hears the row's sound, its view of the case)
 
 
 def _cases(output: Output, views: Collection[_View]) -> dict[_View, tuple[Case, str]]:
-    """Case of an output with its digest, by what a criterion hears and sees."""
+    """Case of an output and its digest, by `_View`."""
     steps = trajectory_of(output.steps, output.output)
     case = Case(output.prompt, output.output, output.reference, tuple(output.context or ()), trajectory=steps)
     by_sound = {False: case}
@@ -121,9 +121,9 @@ class Asking:
     """A judge asked about single outputs, by one thread of this process.
 
     lake: its ledger is read and extended, so that no judgment is paid twice; None: replies live as long as this object.
-    again: a further asking of questions that the ledger has, such as `night:2026-11-22`; asked once under this name.
-    job: name under which the lake's folder has the spend, so that the budget holds over restarts; None: the spend of
-    this object and process alone. Raises `InputError` if another process has the job.
+    again: name of a repetition, such as `night:2026-11-22`: questions in the ledger are asked once more under this
+    name. job: name under which the lake's folder records the spend, so that the budget holds over restarts; None: the
+    budget counts only the spend of this object in this process. Raises `InputError` if another process has the job.
     """
 
     def __init__(  # two of them have defaults
@@ -204,8 +204,8 @@ class Asking:
             await asyncio.gather(*(self._ask_member(opened, batch, index) for index in batch.questions))
             return
         await self._ask_member(opened, batch, FIRST)
-        chosen = escalated_pairs(self.judge.when, batch.planned, batch.tables(), self._rubric.judged_criteria)
-        await self._ask_member(opened, batch, THEN, chosen)
+        escalated = escalated_pairs(self.judge.when, batch.planned, batch.tables(), self._rubric.judged_criteria)
+        await self._ask_member(opened, batch, THEN, escalated)
 
     async def _ask_member(
         self, opened: OpenedSessions, batch: Batch, index: int, chosen: set[tuple[str, str]] | None = None
@@ -248,7 +248,7 @@ class Asking:
         return Batch(outputs, table, questions, {opinion: [] for opinion in self._opinions})
 
     def questions(self, row: ReadOutput) -> Iterator[tuple[Opinion, Question | Several]]:
-        """Votes wanted on an output: of the rubric's criteria, batched where the judge batches, and of its own."""
+        """Votes wanted on an output, on the rubric's and on its own criteria; batched if the judge batches."""
         own_judged = [criterion for criterion in row.own if criterion.method.type == "judge"]
         cases = _cases(row.output, {*map(audio_and_view, judged_criteria(self._rubric, row))})
         for opinion in self._opinions:
@@ -284,7 +284,7 @@ class Asking:
         criterion: Criterion,
         pack: Sequence[Criterion],
     ) -> Question:
-        """Question to a judge. cases: with their digests, by what the criterion hears and sees."""
+        """Question to a judge. cases: (case, digest) by `_View`."""
         case, digest = cases[audio_and_view(criterion)]
         criteria_digest = asked_digest(criterion, pack, self._packings[opinion])
         output = row.output
@@ -303,8 +303,8 @@ class Asking:
 
     # -------- verdicts
     def verdicts(self, batch: Batch, missing: str) -> Verdicts:
-        """Verdicts on the judged criteria of a batch. missing: reason of those without an answer."""
-        verdicts = self._combined(batch) if self._has_several else self._by_one_vote(batch)
+        """Verdicts on the judged criteria of a batch. missing: reason of verdicts without an answer."""
+        verdicts = self._by_several_votes(batch) if self._has_several else self._by_one_vote(batch)
         return {position: _with_reason(verdict, missing) for position, verdict in verdicts.items()}
 
     def _by_one_vote(self, batch: Batch) -> Verdicts:
@@ -319,7 +319,7 @@ class Asking:
             for criterion in judged_criteria(self._rubric, row)
         }
 
-    def _combined(self, batch: Batch) -> Verdicts:
+    def _by_several_votes(self, batch: Batch) -> Verdicts:
         """Verdicts combined from several votes."""
         answers, verdicts = batch.tables(), Verdicts()
         wanted_by_id: dict[str, list[tuple[int, Criterion]]] = {}
@@ -379,7 +379,7 @@ def _output_criteria(question: Question | Several) -> list[tuple[str, str]]:
 
 
 def _by_criterion(wanted: Sequence[tuple[int, Criterion]]) -> Iterator[tuple[Criterion, list[int]]]:
-    """Output indices of each criterion: rows may have different criteria under one id."""
+    """Pairs (criterion, output indices); rows may have different criteria with the same id."""
     groups: list[tuple[Criterion, list[int]]] = []
     for index, criterion in wanted:
         indices_of_same = next((indices for known, indices in groups if known is criterion or known == criterion), None)

@@ -43,7 +43,7 @@ NO_BASELINE = "no_baseline: nothing to compare with"
 
 @dataclass(frozen=True, slots=True)
 class ShardBatch:
-    """Verdicts so far on the outputs of a call; `done` ends with the last, or raises."""
+    """Verdicts so far on the outputs of a call; `done` resolves after the last verdict, or raises."""
 
     verdicts: Verdicts = field(default_factory=dict)
     done: Future[None] = field(default_factory=Future)
@@ -52,9 +52,9 @@ class ShardBatch:
 class ShardScorer:
     """Scorer of the criteria that need a shard, in a thread for each call.
 
-    asking: sessions of the judge; None: criteria that are asked have no verdicts. baseline: run of the lake whose
-    answers preferences and similarities compare with, and whose cases are the others of all similarities; None: the
-    others are the cases of the same call. Raises `InputError` for a run that is not published.
+    asking: sessions of the judge; None: judged criteria have no verdicts. baseline: run of the lake with the answers
+    that preferences and similarities compare with, and with the other cases of similarities; None: the other cases
+    are those of the same call. Raises `InputError` for a run that is not published.
     """
 
     def __init__(self, rubric: Rubric, asking: Asking | None, lake: Lake | None, baseline: str | None) -> None:
@@ -126,7 +126,7 @@ class ShardScorer:
         """Setup with the judge's sessions, if a criterion asks it."""
         rubric, folders = self._rubric, (Path.cwd(),)
         if self._asking is None or not any(criterion.method.is_asked for criterion in self.criteria):
-            yield ScoringSetup(folder, rubric.schemas, folders, self._lake, opened=self._resources)
+            yield ScoringSetup(folder, rubric.schemas, folders, self._lake, resources=self._resources)
             return
         with self._asking.opened() as sessions:
             judged = JudgedShards(folder, rubric, self._asking.judge, sessions)
@@ -138,7 +138,7 @@ class ShardScorer:
                 sessions=sessions,
                 judged=judged,
                 taxonomy=rubric.taxonomy,
-                opened=self._resources,
+                resources=self._resources,
             )
 
     def _verdicts(self, setup: ScoringSetup, criterion: Criterion, shard: str) -> dict[tuple[str, str], Any]:
@@ -152,7 +152,7 @@ class ShardScorer:
                 reason = NO_BASELINE
             else:
                 method.prepare(self._lake, setup.folder, criterion, [shard], self._baseline)
-        except InputError as error:  # outputs of a call, unlike those of a run, are not chosen for the rubric
+        except InputError as error:  # a call's outputs, unlike a run's, may not fit the criterion
             reason = f"no_pair: {error}"
         if reason is not None:
             rows = pq.read_table(shard, columns=["output_id"])
@@ -161,12 +161,12 @@ class ShardScorer:
 
 
 def _needs_shard(criterion: Criterion) -> bool:
-    """Whether a criterion is scored here: one level of an output is asked for by `Asking`, rows have `CodeScorer`."""
+    """Whether a criterion is scored by shard; `Asking` asks for one level of an output, `CodeScorer` scores rows."""
     return criterion.method.kind != "judge" and not isinstance(method_of(criterion), RowMethod)
 
 
 def _shard(outputs: Sequence[ReadOutput]) -> pa.Table:
-    """Outputs as rows of a shard, each once."""
+    """Outputs as rows of a shard, without duplicates."""
     unique = {output.output_id: output.output for output in outputs}
     columns = {
         name: shard_column(name, [getattr(output, name) for output in unique.values()]) for name in OUTPUT_COLUMNS

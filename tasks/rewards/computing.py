@@ -17,20 +17,20 @@ from gradebook.tasks.runs.function_settings import function_of
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import Timing
 
-NO_RUN = "place"  # run id of verdicts that belong to no run
+NO_RUN = "place"  # run id of verdicts outside of a run
 Verdicts = dict[tuple[int, str], Verdict]  # by the output's index in the batch and the criterion's id
 
 
 class CodeScorer:
-    """Criteria of a rubric that need nothing but rows, prepared once."""
+    """Scorer of the criteria that need only rows (checks, schemas, functions), prepared once."""
 
     def __init__(
         self, rubric: Rubric, functions: FunctionPool | None, callables: Mapping[str, Callable[..., Any]]
     ) -> None:
-        """callables: functions of the caller, by the names that the rubric has for them."""
+        """callables: the caller's functions, by their names in the rubric."""
         self._decisions, self._by_rows = list[Outcomes](), list[tuple[Criterion, RowMethod]]()
         self._by_callables: list[tuple[Criterion, Callable[..., Any]]] = []
-        self._unscorable: list[tuple[Criterion, str]] = []  # with the reason
+        self._unscorable: list[tuple[Criterion, str]] = []  # (criterion, reason)
         self._columns = {"output"}
         for criterion in rubric.criteria:
             method = method_of(criterion)
@@ -45,14 +45,14 @@ class CodeScorer:
             elif isinstance(method, RowMethod):
                 self._by_rows.append((criterion, method))
         self._is_needed = bool(self._decisions or self._by_rows or self._by_callables or self._unscorable)
-        self._setup = ScoringSetup(RunFolder(Path(NO_RUN)), rubric.schemas, opened={"function": functions})
+        self._setup = ScoringSetup(RunFolder(Path(NO_RUN)), rubric.schemas, resources={"function": functions})
 
     def has_work(self, outputs: Sequence[ReadOutput]) -> bool:
-        """Whether code decides anything about the outputs."""
+        """Whether the outputs have criteria that code scores."""
         return self._is_needed or any(output.own for output in outputs)
 
     def score(self, outputs: Sequence[ReadOutput]) -> Verdicts:
-        """Verdicts on the outputs, of their own criteria too."""
+        """Verdicts on the outputs, also on their own criteria."""
         if not self.has_work(outputs):
             return {}
         indices = pa.array([str(index) for index in range(len(outputs))])
@@ -60,10 +60,10 @@ class CodeScorer:
         checked = [checked_criterion for decide in self._decisions for checked_criterion in decide(shard, folders)]
         tables = [leave_unscored(NO_RUN, criterion, shard, reason) for criterion, reason in self._unscorable]
         for criterion, method in self._by_rows:
-            rows = _met_rows(outputs, indices, criterion, method.columns(criterion))
+            rows = _applicable_rows(outputs, indices, criterion, method.columns(criterion))
             tables.append(method.score_rows(self._setup, criterion, rows, Timing("score")))
         for criterion, function in self._by_callables:
-            rows = _met_rows(outputs, indices, criterion, FUNCTION_COLUMNS)
+            rows = _applicable_rows(outputs, indices, criterion, FUNCTION_COLUMNS)
             tables.append(score_callable(NO_RUN, criterion, rows, function))
         own_outcomes = list(_score_own(outputs, folders))
         checked += [outcome for outcome in own_outcomes if isinstance(outcome, CheckedCriterion)]
@@ -82,8 +82,8 @@ def verdicts_by_output(table: pa.Table) -> dict[tuple[str, str], Verdict]:
 
 
 def verdicts_by_index(table: pa.Table) -> Verdicts:
-    """As `verdicts_by_output`, of a table whose output ids are indices."""
-    return {(int(place), name): verdict for (place, name), verdict in verdicts_by_output(table).items()}
+    """Verdicts of a table whose output ids are indices, by index and criterion."""
+    return {(int(index), name): verdict for (index, name), verdict in verdicts_by_output(table).items()}
 
 
 def _shard(outputs: Sequence[ReadOutput], indices: pa.Array, columns: Collection[str]) -> pa.Table:
@@ -91,7 +91,7 @@ def _shard(outputs: Sequence[ReadOutput], indices: pa.Array, columns: Collection
     return pa.table({"output_id": indices} | {name: shard_column(name, column) for name, column in values.items()})
 
 
-def _met_rows(
+def _applicable_rows(
     outputs: Sequence[ReadOutput], indices: pa.Array, criterion: Criterion, columns: Collection[str]
 ) -> pa.Table:
     """Rows of the outputs that the criterion applies to."""
@@ -102,7 +102,7 @@ def _met_rows(
 
 
 def _score_own(outputs: Sequence[ReadOutput], folders: tuple[Path, ...]) -> Iterator[CheckedCriterion | pa.Table]:
-    """Outcomes of the outputs' own criteria; judged ones are asked elsewhere."""
+    """Outcomes of the outputs' own criteria that code scores."""
     for index, output in enumerate(outputs):
         for criterion in output.own:
             method = method_of(criterion)

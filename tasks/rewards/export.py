@@ -29,8 +29,8 @@ from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
 
 SHAPES = ("plain", "trl", "verl", "openrlhf")
-NOISE_SDS = 1.96  # of a difference; judge noise alone exceeds it in one pair of twenty
-_EQUAL = 1e-9  # difference of rewards that are equal
+NOISE_SDS = 1.96  # standard deviations: judge noise alone gives a larger difference in one pair of twenty
+_EQUAL = 1e-9  # largest difference of rewards that count as equal
 WEAK_SCORE = 0.5  # mean below which a criterion without a threshold is weak
 _RUBRIC = "select body from rubrics where rubric_id = $rubric_id and rubric_version = $rubric_version"
 _NOISE = "select criterion_id, max(judge_variance) as variance from judge_noise where run_id = $run_id group by all"
@@ -48,7 +48,8 @@ class Rewarded(NamedTuple):
 class RewardedRun:
     """A run with the rewards of its outputs, in the order of cases.
 
-    noise_sd: standard deviation of one reward by the judge's noise alone; None if a judged criterion's is not measured.
+    noise_sd: standard deviation of one reward by the judge's noise alone; None if a judged criterion has no
+    measurement.
     """
 
     run: Row
@@ -88,7 +89,7 @@ def _weight(criterion: CaseCriterion) -> float:
 
 
 def _noise_sd(rubric: Rubric, variances: Mapping[str, float | None]) -> float | None:
-    """Standard deviation of one reward by the judge's noise, as if each verdict had one vote: at least the true one."""
+    """Upper limit of a reward's standard deviation by the judge's noise: that of verdicts with one vote each."""
     weights = effective_weights(rewarded_rubric(rubric))
     base = math.fsum(max(weight, 0.0) for weight in weights.values())
     judged = [criterion.id for criterion in rubric.judged_criteria if weights.get(criterion.id)]
@@ -178,8 +179,8 @@ def _prompt(row: Row) -> Any:
 def pair_rows(rewarded_run: RewardedRun, margin: float | None) -> Iterator[Row]:
     """One row per pair of outputs of one case: chosen has the higher reward.
 
-    margin: least difference; None: what the judge's noise alone exceeds in one pair of twenty. Raises `InputError` if
-    the noise is not measured.
+    margin: least difference; None: the one that the judge's noise alone exceeds in one pair of twenty. Raises
+    `InputError` if the noise is not measured.
     """
     if margin is None and rewarded_run.noise_sd is None:
         raise InputError(

@@ -19,8 +19,8 @@ from gradebook.tasks.datasets.case_criteria import taken_ids
 from gradebook.tasks.datasets.row_parser import RowFitter
 
 _STORED = "select * from outputs where list_contains(?, output_id)"
-CASE_ID, MODEL = "text", "artifact"  # of a text that comes without them
-# Arguments that TRL passes with the columns of its dataset.
+CASE_ID, MODEL = "text", "artifact"  # defaults of a plain text
+# Arguments that TRL passes beside the columns of its dataset.
 TRAINER_ARGUMENTS = frozenset({"completion_ids", "prompt_ids", "trainer_state", "log_extra", "log_metric"})
 
 Given = str | Mapping[str, Any]  # a text, or a row of outputs
@@ -51,7 +51,7 @@ def with_unmet(rubric: Rubric, rows: Sequence[ReadOutput]) -> list[ReadOutput]:
 class RowReader:
     """Reader of a caller's outputs, by the rules for the rows of a file.
 
-    column_map: the caller's names of columns, by gradebook's, as `--map`.
+    column_map: gradebook's column name -> the caller's, as `--map`.
     """
 
     def __init__(self, rubric: Rubric, column_map: Mapping[str, str], *, is_unscored_allowed: bool = False) -> None:
@@ -62,13 +62,13 @@ class RowReader:
         self._sources = {column: column_map.get(column, column) for column in OUTPUT_COLUMNS}
 
     def read(self, outputs: Iterable[Given]) -> list[ReadOutput]:
-        """Read texts and rows. Raises `OutputsError` with all that do not fit; their lines count from 1."""
+        """Read texts and rows. Raises `OutputsError` with all invalid rows, whose numbers count from 1."""
         rows = self.read_each(outputs)
         refuse_misfits(rows)
         return [row for row in rows if isinstance(row, ReadOutput)]
 
     def read_each(self, outputs: Iterable[Given]) -> list[ReadOutput | str]:
-        """Read texts and rows; one that does not fit becomes the reason."""
+        """Read texts and rows; the result of an invalid row is the reason."""
         rows = [self._read(output) for output in outputs]
         return [self._with_unmet(row) for row in rows] if self._rubric.conditional_criteria else rows
 
@@ -147,8 +147,8 @@ def completion_text(completion: Any) -> Any:
     if not isinstance(completion, list | tuple):
         return completion
     messages = [message for message in completion if isinstance(message, Mapping)]
-    spoken = [message for message in messages if message.get("role", "assistant") == "assistant"]
-    return message_text(spoken[-1].get("content")) if spoken else None
+    assistant_messages = [message for message in messages if message.get("role", "assistant") == "assistant"]
+    return message_text(assistant_messages[-1].get("content")) if assistant_messages else None
 
 
 def message_text(content: Any) -> Any:
@@ -167,7 +167,7 @@ def _is_column(values: Any) -> bool:
     return isinstance(values, Sequence) and not isinstance(values, str | bytes)
 
 
-_TOLERANCE = 1e-9  # of a sum of floats, as in a run
+_TOLERANCE = 1e-9  # rounding error of a sum of floats, as in a run
 _WIDEST = 60
 
 
@@ -184,7 +184,8 @@ class Verdict(NamedTuple):
 class CriterionScore(NamedTuple):
     """Verdict on one criterion.
 
-    score: 0..1, None where unscored; `reason` says why. needs: score from which the criterion is met; None without one.
+    score: 0..1, None where unscored; `reason` says why. needs: least score that meets the criterion; None without a
+    threshold.
     """
 
     criterion_id: str
@@ -216,7 +217,7 @@ class Score:
     """Score of one output: `score` in 0..1, None where a weighted criterion is unscored, with its bounds.
 
     unscored_reason: why there is no score, as in the table `output_scores`; None where there is one.
-    reward: the score as a trainer takes it, see `Scorer`; None where nothing is rewarded. is_passed: None where
+    reward: the score for a trainer, see `Scorer`; None if no criterion is rewarded. is_passed: None where
     unknown, or where the rubric requires nothing.
     """
 
@@ -229,7 +230,7 @@ class Score:
     unscored_reason: str | None
     reward: Reward | None
     pass_threshold: float | None
-    _parts: Sequence[CriterionScore] = field(repr=False)  # without a verdict
+    _parts: Sequence[CriterionScore] = field(repr=False)  # one per criterion, without verdicts
     _verdicts: Sequence[Verdict] = field(repr=False)
 
     @cached_property

@@ -51,7 +51,7 @@ NOTHING = "Every criterion is met."
 
 @dataclass(frozen=True, slots=True)
 class Mending:
-    """One criterion that is not met. best: its best level in words. why: the judge's reason, or what was found."""
+    """Unmet criterion. best: description of its best level. why: the judge's reason, or the check's observation."""
 
     criterion_id: str
     description: str
@@ -102,11 +102,11 @@ def _without_callables(rubric: Rubric, callables: Mapping[str, Callable[..., Any
 def feedback_on(score: Score, rubric: Rubric, own: tuple[CaseCriterion, ...]) -> Feedback:
     """Feedback from the verdicts on an output; a criterion without a threshold is met at its best level."""
     criteria: dict[str, Criterion] = {criterion.id: criterion for criterion in (*rubric.criteria, *own)}
-    counted = [verdict for verdict in score.criteria.values() if verdict.is_rewarded]
-    unmet = [verdict for verdict in counted if _is_unmet(verdict, criteria[verdict.criterion_id])]
+    verdicts = [verdict for verdict in score.criteria.values() if verdict.is_rewarded]
+    unmet = [verdict for verdict in verdicts if _is_unmet(verdict, criteria[verdict.criterion_id])]
     unmet.sort(key=lambda verdict: (not verdict.is_gate, -abs(verdict.weight)))
     unscored = tuple(
-        verdict.criterion_id for verdict in counted if verdict.score is None and unmet_words(verdict.reason) is None
+        verdict.criterion_id for verdict in verdicts if verdict.score is None and unmet_words(verdict.reason) is None
     )
     return Feedback(
         not unmet and not unscored,
@@ -131,7 +131,7 @@ def _mending(verdict: CriterionScore, criterion: Criterion) -> Mending:
 
 NO_JUDGE = "no_judge: the scorer has no judge"
 NO_VERDICT = Verdict(None, None, "not_scored", None)
-MOST_CACHED_TOTALS = 10_000  # different verdicts on an output whose totals are remembered
+MOST_CACHED_TOTALS = 10_000  # combinations of criterion scores whose totals are cached
 OnFault = Literal["none", "raise"]
 Scores = list[Score]
 Rewards = list[float | None]
@@ -186,11 +186,11 @@ class RubricScorer:
         self._reader = RowReader(self.rubric, column_map or {})
         self._column_map = dict(column_map or {})
         callables = dict(functions or {})
-        rest = _without_callables(self.rubric, callables)
+        remaining_rubric = _without_callables(self.rubric, callables)
         settings = read_function_settings(Path.cwd(), os.environ, allow_functions)
-        refuse_other_functions(rest, settings)
-        probe_functions(rest, settings)
-        has_functions = bool(runnable_functions(rest, settings))
+        refuse_other_functions(remaining_rubric, settings)
+        probe_functions(remaining_rubric, settings)
+        has_functions = bool(runnable_functions(remaining_rubric, settings))
         self._functions = FunctionPool(settings) if has_functions else None
         self._code = CodeScorer(self.rubric, self._functions, callables)
         quick_judge = None if judge is None else _quick_judge(judge, self.rubric, budget_usd)
@@ -199,7 +199,7 @@ class RubricScorer:
             None if quick_judge is None else Asking(self.rubric, quick_judge, budget_usd, found_lake, job=job)
         )
         self._by_shard = ShardScorer(self.rubric, self._asking, found_lake, baseline)
-        self._unscored_parts = tuple(_part(criterion) for criterion in self.rubric.criteria)
+        self._unscored_parts = tuple(_columns_of(criterion) for criterion in self.rubric.criteria)
         self._totals_cache: dict[tuple[float | None, ...], tuple[OutputScore, Reward | None]] = {}
         self._last: _Last | None = None
         self._last_lock = threading.Lock()
@@ -217,20 +217,20 @@ class RubricScorer:
         return self._score(self._reader.read(outputs))
 
     async def ascore(self, output: Given) -> Score:
-        """As `score`, without blocking the event loop while a judge answers."""
+        """Score one output as `score` does, without blocking the event loop while a judge answers."""
         return (await self.ascore_all([output]))[0]
 
     async def ascore_all(self, outputs: Iterable[Given]) -> Scores:
-        """As `score_all`, without blocking the event loop while a judge answers."""
+        """Score outputs as `score_all` does, without blocking the event loop while a judge answers."""
         rows = self._reader.read(outputs)
         started = self._start(rows)
-        end = self._end()
+        deadline = self._deadline()
         code = await asyncio.to_thread(self._code.score, rows) if self._code.has_work(rows) else {}
         for done in started.waiting:
             waiting = asyncio.shield(asyncio.wrap_future(done))
             waiting.add_done_callback(_retrieve)
-            with suppress(TimeoutError, UnfinishedError):  # `_finish` reads both off the batch
-                await asyncio.wait_for(waiting, None if end is None else max(end - time.monotonic(), 0))
+            with suppress(TimeoutError, UnfinishedError):  # `_finish` reports both
+                await asyncio.wait_for(waiting, None if deadline is None else max(deadline - time.monotonic(), 0))
         return self._finish(rows, started, code)
 
     def feedback(self, output: Given) -> Feedback:
@@ -241,7 +241,7 @@ class RubricScorer:
     def expected_s(self, count: int) -> float:
         """Seconds until the judge has answered about `count` further outputs, by its pace so far.
 
-        0 where nothing waits for it, or its pace is unknown.
+        0 if no question is open, or the pace is unknown.
         """
         return 0.0 if self._asking is None else self._asking.expected_s(count * len(self.rubric.judged_criteria))
 
@@ -251,9 +251,9 @@ class RubricScorer:
     ) -> Rewards:
         """Rewards of a batch, as TRL calls a reward function: a float each, None where unscored.
 
-        columns: further columns of the dataset; those named as a column of outputs, or mapped to one, are read as it.
-        Completions in chat form count with the last message of the assistant. Raises `OutputsError` if no row of the
-        batch fits.
+        columns: further columns of the dataset; a column with the name of an outputs' column, or mapped to one, is
+        used. Completions in chat form count with the last message of the assistant. Raises `OutputsError` if no row of
+        the batch fits.
         """
         return [_value(score) for score in self.score_batch(prompts, completions, columns)]
 
@@ -273,16 +273,17 @@ class RubricScorer:
         return [next(scores) if isinstance(row, ReadOutput) else None for row in outputs_or_faults]
 
     def criteria(self) -> list["CriterionReward"]:
-        """One reward function a rewarded criterion, gates among them, for a trainer that weighs them by itself.
+        """One reward function per rewarded criterion, including gates, for a trainer that weights them itself.
 
-        Each gives the criterion's score, None where unscored; one batch is scored once for all. `weights` has theirs.
+        Each gives the criterion's score, None where unscored; one batch is scored once for all. `weights` has their
+        weights.
         """
         return [CriterionReward(self, criterion.id) for criterion in self.rubric.criteria if criterion.reward]
 
     @property
     def weights(self) -> list[float]:
         """Weights of `criteria`, in their order: 0 for a gate, below 0 for a penalty."""
-        return [part.weight for part in self._unscored_parts if part.is_rewarded]
+        return [row.weight for row in self._unscored_parts if row.is_rewarded]
 
     @property
     def judge(self) -> str | None:
@@ -291,7 +292,10 @@ class RubricScorer:
 
     # -------- ends
     def close(self) -> None:
-        """Release what is open; replies go to the lake's ledger. A later call opens it again, but not functions."""
+        """Close sessions, files and function processes; replies go to the lake's ledger.
+
+        A later call reopens all but functions.
+        """
         if self._asking is not None:
             self._asking.close()
         if self._functions is not None:
@@ -309,35 +313,38 @@ class RubricScorer:
 
     # -------- inside
     def _scored_once(self, rows: list[ReadOutput], caller: str) -> Scores:
-        """Scores of a batch, once for all callers; one that asks for the same batch again has it scored again."""
+        """Scores of a batch, computed once for all callers. If a caller repeats a batch, it is scored again."""
         key = digest_of("".join(output.output_id for output in rows))
         with self._last_lock:
-            last = self._last
-            if last is not None and last.key == key and caller not in last.callers:
-                last.callers.add(caller)
-                return last.scores
+            last_batch = self._last
+            if last_batch is not None and last_batch.key == key and caller not in last_batch.callers:
+                last_batch.callers.add(caller)
+                return last_batch.scores
         scores = self._score(rows)
         with self._last_lock:
             self._last = _Last(key, scores, {caller})
         return scores
 
     def _score(self, rows: Sequence[ReadOutput]) -> Scores:
-        started, end = self._start(rows), self._end()
+        started, deadline = self._start(rows), self._deadline()
         code = self._code.score(rows)
         for done in started.waiting:
             with suppress(Timeout, UnfinishedError):
-                done.result(None if end is None else max(end - time.monotonic(), 0))
+                done.result(None if deadline is None else max(deadline - time.monotonic(), 0))
         return self._finish(rows, started, code)
 
     def _start(self, rows: Sequence[ReadOutput]) -> "_Started":
         batch = self._asking.start(rows) if self._asking is not None and rows else None
         return _Started(batch, self._by_shard.start(rows))
 
-    def _end(self) -> float | None:
+    def _deadline(self) -> float | None:
         return None if self._deadline_s is None else time.monotonic() + self._deadline_s
 
     def _finish(self, rows: Sequence[ReadOutput], started: "_Started", code: Verdicts) -> Scores:
-        """Scores from the verdicts of code and the judge's answers so far. Raises the judge's fault if it has to."""
+        """Scores from the verdicts of code and the judge's answers so far.
+
+        Raises the judge's fault with on_fault="raise".
+        """
         verdicts = dict(code)
         batch, by_shard = started
         if batch is None or self._asking is None:
@@ -367,7 +374,9 @@ class RubricScorer:
 
     def _scored(self, index: int, row: ReadOutput, verdicts: Verdicts) -> Score:
         parts = (
-            (*self._unscored_parts, *(_part(criterion) for criterion in row.own)) if row.own else self._unscored_parts
+            (*self._unscored_parts, *(_columns_of(criterion) for criterion in row.own))
+            if row.own
+            else self._unscored_parts
         )
         part_verdicts = [
             Verdict(None, None, row.unmet[part.criterion_id], None)
@@ -391,13 +400,16 @@ class RubricScorer:
         )
 
     def _totals(self, values: tuple[float | None, ...], row: ReadOutput) -> tuple[OutputScore, Reward | None]:
-        """Score and reward from the scores by criterion; remembered, as checks give few different ones."""
+        """Score and reward from the scores by criterion; cached, as checks give few different scores."""
         own, unmet = row.own, row.unmet
         is_usual = not own and not unmet
         totals = self._totals_cache.get(values) if is_usual else None
         if totals is not None:
             return totals
-        names = (*(part.criterion_id for part in self._unscored_parts), *(criterion.id for criterion in own))
+        names = (
+            *(columns.criterion_id for columns in self._unscored_parts),
+            *(criterion.id for criterion in own),
+        )
         scores = dict(zip(names, values, strict=True))
         reward = None if self._reward_rule is None else self._reward_rule.reward(scores, own, unmet)
         totals = self._rule.score(scores, own, unmet), reward
@@ -430,7 +442,7 @@ def ledger_id_of(scorer: RubricScorer) -> str | None:
 
 
 class _Started(NamedTuple):
-    """Pending work of a call: levels by the judge, and criteria that need a shard."""
+    """Pending work of a call: questions to the judge, and criteria that need a shard."""
 
     judged: Batch | None
     by_shard: ShardBatch | None
@@ -442,7 +454,7 @@ class _Started(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Last:
-    """Last batch of rewards, and the functions that took it."""
+    """Last batch of a trainer, and the reward functions that have read its scores."""
 
     key: str
     scores: Scores
@@ -450,7 +462,7 @@ class _Last:
 
 
 class CriterionReward:
-    """Reward function of one criterion, as TRL calls it."""
+    """Reward function of one criterion, called by TRL."""
 
     def __init__(self, scorer: RubricScorer, criterion_id: str) -> None:
         self._scorer, self.criterion_id = scorer, criterion_id
@@ -472,13 +484,13 @@ def _value(score: Score | None) -> float | None:
 
 
 def _retrieve(waiting: "asyncio.Future[None]") -> None:
-    """Mark an error as seen: the batch has it too."""
+    """Retrieve an error, so that asyncio does not report it: the batch has it too."""
     if not waiting.cancelled():
         waiting.exception()
 
 
 def _reward_rule(rubric: Rubric, gates: Gates) -> RewardRule | None:
-    """None for a rubric without a weighted criterion that is rewarded: its outputs have no reward."""
+    """Rule of the rewards; None if the rubric has no rewarded criterion with a weight."""
     with suppress(InputError):
         return RewardRule(rubric, gates)
     return None
@@ -497,7 +509,7 @@ def checked_judge(name: str, rubric: Rubric, budget_usd: float | None) -> Judge:
 
 
 def _quick_judge(name: str, rubric: Rubric, budget_usd: float | None) -> Judge:
-    """Judge as `checked_judge`, whose replies do not take minutes. Raises `JudgeSettingsError`."""
+    """Judge of a name, checked; refuses a judge whose replies take minutes. Raises `JudgeSettingsError`."""
     judge = checked_judge(name, rubric, budget_usd)
     if any(settings.batch_command is not None for settings in judge.online):
         problem = "a judge with a batch_command, whose program would start for each call"
@@ -513,8 +525,8 @@ def _checked_online(online: JudgeSettings, budget_usd: float | None) -> None:
         refuse_unpriced(online, find_price(online))
 
 
-def _part(criterion: Criterion) -> CriterionScore:
-    """A criterion's columns that no output changes."""
+def _columns_of(criterion: Criterion) -> CriterionScore:
+    """Columns of a criterion that are the same for all outputs."""
     return CriterionScore(
         criterion.id,
         criterion.description,

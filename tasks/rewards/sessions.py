@@ -34,13 +34,13 @@ from gradebook.tasks.ledger.ledger import held_judgments, settle_journals
 from gradebook.tasks.system.files import try_lock
 from gradebook.tasks.workspace.folder import RUN_ID
 
-NEWEST = 0.2  # weight of the last batch in the pace
+NEWEST = 0.2  # weight of the latest batch in the moving average of the pace
 
 
 class Pace:
     """Pace at which questions are answered, from the batches so far.
 
-    slots: questions in flight at once, at most. A batch that waits behind others takes longer in proportion to the
+    slots: most questions in flight at once. A batch that waits behind others takes longer in proportion to the
     open questions; all others take the same time.
     """
 
@@ -50,13 +50,13 @@ class Pace:
         self._question_s = 0.0  # seconds for each open question
 
     def renewed(self) -> "Pace":
-        """Pace of a fork's child, which waits for nothing yet."""
+        """Pace for a forked child, which has no open questions."""
         pace = Pace(self._slots)
         pace._question_s = self._question_s
         return pace
 
     def begin(self, count: int) -> Callable[[bool], None]:
-        """Record a batch of questions; returns a function that records its end, and whether all were answered."""
+        """Record a batch of questions; returns a function that records its end, given whether all were answered."""
         begun = time.monotonic()
         with self._lock:
             self._open_count += count
@@ -78,11 +78,11 @@ class Pace:
 
 
 class _Leasing:
-    """Leases of one session. Questions that come while others are leased are leased together after them."""
+    """Leases of one session. Questions that arrive during a leasing transaction share the next one."""
 
     def __init__(self, session: Session) -> None:
         self._session, self._lock = session, asyncio.Lock()
-        self._wanted: set[str] = set()  # by all callers that wait for the lock
+        self._wanted: set[str] = set()  # keys of all callers that wait for the lock
         self._leased: set[str] = set()
 
     async def lease(self, keys: set[str]) -> None:
@@ -111,7 +111,7 @@ class OpenedSessions:
 
 
 class _Job:
-    """Spend that counts over restarts, in a file that one process at a time holds."""
+    """Spend that counts over restarts, in a file that one process at a time locks."""
 
     def __init__(self, lake: Lake, name: str) -> None:
         """Raises `InputError` for a bad name."""
@@ -123,7 +123,7 @@ class _Job:
         self._pid = os.getpid()
 
     def acquire(self) -> Path:
-        """File of the budget, locked until `release`. Raises `InputError` if another process holds it."""
+        """File of the budget, locked until `release`. Raises `InputError` if another process has locked it."""
         if self._pid != os.getpid():  # the copy of a fork
             raise InputError("--job", f"{self._name}, whose budget the parent spends", "a scorer of the child's own")
         if self._lock is None:
@@ -143,9 +143,10 @@ class _Job:
 class JudgeSessions:
     """Sessions of a judge: opened with the first question, and again after a fault, a fork or `close`.
 
-    They have no reference to the asking object, so that they can be closed when it is collected. lake: its ledger gets
-    the replies; None: replies live as long as this object. job: name under which the lake's folder has the spend; None:
-    the spend of this object and process alone. Raises `InputError` if another process has the job.
+    They have no reference to the asking object, so that garbage collection of that object can close them. lake: its
+    ledger gets the replies; None: replies live as long as this object. job: name under which the lake's folder records
+    the spend; None: only the spend of this object in this process counts. Raises `InputError` if another process has
+    the job.
     """
 
     def __init__(self, judge: Judge, budget_usd: float | None, lake: Lake | None, name: str, job: str | None) -> None:
@@ -155,7 +156,7 @@ class JudgeSessions:
         self._job: _Job | None = None
         if lake is not None and job is not None:
             self._job = _Job(lake, job)
-            self._job.acquire()  # refused now rather than with the first question
+            self._job.acquire()  # fail now rather than at the first question
         self._records = Path(tempfile.mkdtemp(prefix="gradebook-scorer-"))
         self._maker = os.getpid()
         self.pace = Pace(sum(settings.max_in_flight for settings in judge.online))
@@ -169,12 +170,12 @@ class JudgeSessions:
         self.run_id = f"{self._name}-{self._pid}-{secrets.token_hex(6)}"
 
     def renew(self) -> None:
-        """Leave to the parent what a fork copied: its threads, sessions and files.
+        """Begin anew in a forked child, and leave the copied threads, sessions and files to the parent.
 
-        Nothing of it may be collected here: the ends of its coroutines would write to the parent's journal and budget.
+        The copies may not be garbage collected: their coroutines would write to the parent's journal and budget.
         The pace's lock may be held by a thread that the child does not have.
         """
-        _of_parents.append(self._opening)
+        _copied_by_forks.append(self._opening)
         self._begin()
         self.pace = self.pace.renewed()
 
@@ -233,13 +234,13 @@ class JudgeSessions:
             self._job.release()
 
     def end(self) -> None:
-        """Close the sessions, and remove the files that only this object reads."""
+        """Close the sessions, and remove the temporary files of this object."""
         self.close()
         if self._maker == os.getpid():
             shutil.rmtree(self._records, ignore_errors=True)
 
 
-_of_parents: list[object] = []  # what forks copied into this process
+_copied_by_forks: list[object] = []  # the parent's objects that a fork copied into this process
 _of_this_process: "weakref.WeakSet[JudgeSessions]" = weakref.WeakSet()
 
 
@@ -259,7 +260,7 @@ where status = 'scored' and start is not null
 
 
 class KnownKeys:
-    """Look-up of judgments for one thread at a time; stores the first 8 bytes of each key of the ledger.
+    """Look-up of judgments by key, for one thread at a time; holds the first 8 bytes of each ledger key in memory.
 
     Keys are read again after every commit to the lake; a commit in between is not seen yet, as by any reader.
     """

@@ -4,8 +4,8 @@ verl      compute_score(data_source, solution_str, ground_truth, extra_info) of 
 openrlhf  reward_func(queries, prompts, labels) of OpenRLHF 0.11: a batch, a dict with rewards, scores and extra_logs
 slime     custom_rm(args, sample) of slime: one sample or a list, awaited
 verifiers methods of a `Task` of verifiers 0.4, awaited: the reward, and the scores by criterion
-These trainers take no missing reward. An output without one raises `Unscored`, as a 0 would teach the model that it
-failed; `unscored=X` gives X instead.
+These trainers take no missing reward. An output without a reward raises `Unscored`, as a 0 would teach the model that
+it failed; `unscored=X` gives X instead.
 """
 
 import sys
@@ -104,7 +104,7 @@ def verifiers(
     """
 
     async def score_trace(task: Any, trace: Any) -> Score:
-        data = getattr(task, "data", task)  # of a function that a config names, the data itself
+        data = getattr(task, "data", task)  # a function named in a config gets the data itself
         return await scorer.ascore(
             _row(trace.last_reply, getattr(data, "answer", None), None) | {"prompt": data.prompt_text}
         )
@@ -121,7 +121,7 @@ def verifiers(
 
 
 def _row(output: Any, reference: Any, extra: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Row of outputs from a trainer's sample. Columns that no output has go into its metadata, as those of a file."""
+    """Row of outputs from a trainer's sample. Other columns go into its metadata, as for a file."""
     columns = {name: value for name, value in (extra or {}).items() if name in OUTPUT_COLUMNS and value is not None}
     if isinstance(reference, bool | int | float):
         reference = str(reference)
@@ -133,7 +133,7 @@ def _row(output: Any, reference: Any, extra: Mapping[str, Any] | None) -> dict[s
 
 
 def reward_value(score: Score, unscored: float | None) -> float:
-    """Reward of an output. Raises `Unscored`."""
+    """Reward of an output, or `unscored` if it has none. Raises `Unscored` if both are None."""
     value = None if score.reward is None else score.reward.value
     if value is not None:
         return value

@@ -64,7 +64,7 @@ _VERDICT_COLUMNS = ["output_id", "criterion_id", "level_id", "score", "reason", 
 class FeedbackCount:
     """Counts of a run's texts by origin. note: sentence for the report, if any."""
 
-    asked_count: int = 0  # asked of the judge
+    asked_count: int = 0  # new texts by the judge
     replayed_count: int = 0  # from the ledger, or from an equal question
     note: str | None = None
 
@@ -104,7 +104,7 @@ def write_feedback(
 def _answer(
     lake: Lake, run_id: str, questions: list[FeedbackQuestion], session: JudgingSession
 ) -> tuple[pa.Table, tuple[int, int, int]]:
-    """Rows of some questions, and their counts: from the ledger if stored there, else asked."""
+    """Rows of some questions, with texts from the ledger or else from the judge; and their counts."""
     texts = _ledger_texts(lake, [question.request_key for question in questions])
     asked_keys: list[str] = []
 

@@ -59,7 +59,7 @@ def score_shard(setup: ScoringSetup, criterion: Criterion, shard: str, shard_ind
 
 
 def score_criteria(setup: ScoringSetup, criteria: Sequence[Criterion], shard: str, shard_index: int) -> None:
-    """Write the verdicts of several criteria over one shard; as `score_shard`."""
+    """Write the verdicts of several criteria over one shard, each as `score_shard` does."""
     for criterion in criteria:
         score_shard(setup, criterion, shard, shard_index)
 
@@ -115,7 +115,7 @@ def score_case_criteria(setup: ScoringSetup, shard: str, shard_index: int, timin
     tables = []
     for kind, of_kind in by_kind.items():
         settings = of_kind[0].criterion.method
-        method = METHODS[kind] if settings.is_for_rows else ScoringMethod()  # which leaves all unscored
+        method = METHODS[kind] if settings.is_for_rows else ScoringMethod()  # the base method scores nothing
         with nullcontext() if settings.is_asked else COMPUTING:
             tables.append(method.score_own(setup, of_kind, shard, shard_index, timing))
     return pa.concat_tables(tables or [VERDICT_SCHEMA.empty_table()])
@@ -126,7 +126,7 @@ def opened_setup(run: Run, plan: RunPlan, shards: Sequence[str] = ()) -> Iterato
     """Setup of a run, open while the block runs. shards: of the run. Raises as `judging`."""
     kinds = {criterion.method.kind for criterion in run.rubric.criteria}
     with ExitStack() as stack:
-        opened = {  # before the judge: requests for vectors have the same budget, and their spend is settled
+        resources = {  # before the judge: requests for vectors share its budget, and their spend is settled
             kind: stack.enter_context(method.opened(run, plan, shards))
             for kind, method in METHODS.items()
             if kind in kinds
@@ -145,7 +145,7 @@ def opened_setup(run: Run, plan: RunPlan, shards: Sequence[str] = ()) -> Iterato
             sessions,
             judged,
             run.rubric.taxonomy,
-            opened,
+            resources,
         )
 
 
@@ -185,19 +185,19 @@ def judging(run: Run, plan: RunPlan) -> Iterator[tuple[Session, ...]]:
 def _acquire_leases(run: Run, judge: Judge, sessions: tuple[Session, ...]) -> None:
     """Lease the run's questions, so that concurrent runs wait for its replies instead of paying for their own.
 
-    Questions to a cascade's second judge are leased when they are known: otherwise other runs could wait for nothing.
+    Questions to a cascade's second judge are leased later, when they are known: other runs should not wait in vain.
     Judges under a Prefect limit are left out: a run with a slot must not wait for a run that needs one. All others are
     leased in one transaction, so that two runs with common members do not wait for each other.
     """
     find_held = partial(held_judgments, run.lake)
-    wanted = []
+    leases = []
     for index, session in enumerate(sessions):
         is_later = judge.when is not None and index != FIRST
         if isinstance(session, JudgingSession) and session.settings.concurrency_limit is None:
             keys = () if is_later else open_keys(run.folder, run.rubric, index, session.settings.packing_rule)
-            wanted.append((session.open_leases(find_held), list(keys)))
-    if wanted:
-        wanted[0][0].acquire_together(wanted)
+            leases.append((session.open_leases(find_held), list(keys)))
+    if leases:
+        leases[0][0].acquire_together(leases)
 
 
 _SHARED = "expected the run's folder under the same path on each worker (docs/scaling.md)"

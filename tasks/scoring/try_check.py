@@ -75,10 +75,10 @@ def read_setting_words(words: list[str], json_text: str | None) -> dict[str, Any
     Raises `InputError`.
     """
     settings = _read_object("--settings", json_text)
-    for word in words:
-        key, mark, value = word.partition("=")
+    for setting in words:
+        key, mark, value = setting.partition("=")
         if not mark or not key:
-            raise InputError("--set", f"{word!r}", "KEY=VALUE")
+            raise InputError("--set", f"{setting!r}", "KEY=VALUE")
         try:
             settings[key] = yaml.safe_load(value)
         except yaml.YAMLError as error:
@@ -127,7 +127,7 @@ def _fitted_settings(check: Check, settings: Mapping[str, Any]) -> CheckSettings
 
 
 def _describe_fault(fault: ErrorDetails, keys: Sequence[str]) -> str:
-    """Place, value and what is expected of a setting; for a text instead of a list, as one would set it."""
-    _, words = describe(fault, ("settings", *fault["loc"]), keys)
-    is_text = isinstance(fault["input"], str) and len(fault["loc"]) == 1 and words.endswith("expected a list")
-    return f"{words}, such as {fault['loc'][0]}=[{fault['input']}]" if is_text else words
+    """Description of a setting's fault: place, value and expectation; shows how to write a list if a text was given."""
+    _, sentence = describe(fault, ("settings", *fault["loc"]), keys)
+    is_text = isinstance(fault["input"], str) and len(fault["loc"]) == 1 and sentence.endswith("expected a list")
+    return f"{sentence}, such as {fault['loc'][0]}=[{fault['input']}]" if is_text else sentence

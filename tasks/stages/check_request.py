@@ -55,7 +55,7 @@ class CheckedRequest:
     lake: Lake
     functions: FunctionSettings
     embedder: Embedder | None = None
-    suites: tuple[ExpectationSuite, ...] = ()  # of the team
+    suites: tuple[ExpectationSuite, ...] = ()  # the team's own suites
 
 
 def check_request(request: EvaluationRequest) -> CheckedRequest:
@@ -90,7 +90,7 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
     _refuse_stop(request, rubric, judge)
     if request.record is not None:
         refuse_record(Path(request.record), judge)
-    if any(map(is_computed, rubric.criteria)):  # clusters do no other work
+    if any(map(is_computed, rubric.criteria)):  # a cluster scores only computed criteria
         refuse_unreachable_server(runner)
     probe_functions(rubric, functions)
     return CheckedRequest(rubric, judge, files, lake, functions, _read_embedder(request, rubric), suites)
@@ -126,7 +126,7 @@ def _read_embedder(request: EvaluationRequest, rubric: Rubric) -> Embedder | Non
 def refuse_bad_start(request: EvaluationRequest, checked: CheckedRequest) -> None:
     """Raise `OutputsError` if the first rows already show that the ingest will refuse the outputs.
 
-    Nobody reads the message of a nightly or triggered run in a terminal: the ingest refuses it, which leaves its row.
+    Skipped for nightly and triggered runs, which no terminal shows: the ingest refuses them and leaves a row.
     """
     if request.trigger != "manual":
         return
@@ -157,7 +157,7 @@ def read_request_ratings(request: EvaluationRequest, rubric: Rubric, files: tupl
 
 
 def _refuse_unplaced_files(rubric: Rubric) -> None:
-    """Raise `RubricError` for a lake's rubric that names files, which are looked for beside the rubric's file."""
+    """Raise `RubricError` for a rubric in a lake that names files: they would be relative to the rubric's file."""
     expected = "expected the rubric's file, beside which it is looked for"
     faults = tuple(
         Fault(rubric.id, None, f"{criterion_id}: found the file that its setting {name} names, {expected}")
@@ -205,7 +205,7 @@ def _refuse_stop(request: EvaluationRequest, rubric: Rubric, judge: Judge | None
 
 
 def _refuse_unwritten_feedback(request: EvaluationRequest, judge: Judge | None) -> None:
-    """Raise `InputError` for texts that no judge writes."""
+    """Raise `InputError` for feedback that needs a judge to write it."""
     writer = judge.writer if request.feedback and judge is not None else None
     if request.feedback and judge is None:
         raise InputError("--feedback llm", "no --judge", "one to write it")

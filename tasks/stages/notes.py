@@ -29,8 +29,8 @@ from gradebook.tasks.runs.run import Run
 from gradebook.tasks.stages.quality import expectation_notes
 from gradebook.tasks.workspace.folder import RunFolder
 
-MOST_NAMED = 5  # models, criteria and columns in a note
-MOST_UNREADABLE_RATE = 0.1  # share of a judge's replies without a note
+MOST_NAMED = 5  # most models, criteria or columns that a note names
+MOST_UNREADABLE_RATE = 0.1  # largest share of a judge's replies that needs no note
 _NOTED = "select 1 from runs where rubric_id = ? and run_id <> ? and status = 'published' and list_contains(notes, ?)"
 _SHARED = """
 select count(*) from (
@@ -101,7 +101,7 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
 
 
 def _column_note(run: Run, ingested: Ingested) -> dict[str, bool]:
-    """A sentence on columns that gradebook does not know, unless an earlier run of the rubric has it."""
+    """Sentence on columns that gradebook does not know, unless an earlier run of the rubric has the same note."""
     if not ingested.extra_columns:
         return {}
     sentence = f"unknown columns are stored in metadata: {_first_of(ingested.extra_columns, 20)}"
@@ -110,7 +110,7 @@ def _column_note(run: Run, ingested: Ingested) -> dict[str, bool]:
 
 
 def _shared_note(run: Run, ingested: Ingested) -> dict[str, bool]:
-    """A sentence on answers that several models gave alike: a judge is asked about one of them."""
+    """Sentence on equal answers of several models: a judge is asked about each text once."""
     if run.judge is None or len(ingested.models) < 2:
         return {}
     with open_database() as database:
@@ -121,7 +121,7 @@ def _shared_note(run: Run, ingested: Ingested) -> dict[str, bool]:
 
 
 def _uneven_note(run: Run, ingested: Ingested) -> dict[str, bool]:
-    """A sentence on cases with unlike numbers of outputs of a model."""
+    """Sentence on cases that have different numbers of outputs of one model."""
     with open_database() as database:
         rows = database.execute(_UNEVEN.format(file_list(ingested.shards))).fetchall()
     once = EACH_CASE_ONCE if run.rubric.weights == "cases" else "means and rates count each output once"
@@ -133,7 +133,7 @@ def _uneven_note(run: Run, ingested: Ingested) -> dict[str, bool]:
 
 
 def _scoreless_note(run: Run) -> Iterator[str]:
-    """A sentence on outputs to which no criterion with a weight applies, by their conditions."""
+    """Sentence on outputs to which no weighted criterion applies, because of conditions."""
     if any(criterion.own_weight for criterion in run.rubric.conditional_criteria):
         reasons = (
             pq.read_table(run.folder.mart_file("output_scores"), columns=["unscored_reason"]).column(0).to_pylist()
@@ -179,7 +179,7 @@ def family_notes(run: Run, ingested: Ingested) -> list[str]:
 
 
 def similarity_notes(folder: RunFolder) -> list[str]:
-    """A sentence for each criterion of the method similarity: the mean beside its null."""
+    """Sentence for each criterion of the method similarity: its mean, and the mean similarity to other cases."""
     files = folder.detail_files("similarities")
     if not files:
         return []
@@ -194,7 +194,7 @@ def similarity_notes(folder: RunFolder) -> list[str]:
 
 
 def unreadable_notes(run: Run) -> list[str]:
-    """A sentence for each judge with many replies that can't be read, or with some that a schema did not hold."""
+    """Sentence for each judge with many unreadable replies, or with replies that break their schema."""
     members = run.asked_models
     if not members:
         return []
@@ -220,7 +220,7 @@ def unreadable_notes(run: Run) -> list[str]:
 
 
 def form_notes(run: Run) -> list[str]:
-    """A sentence for each judge whose replies no schema held, by its settings."""
+    """Sentence for each judge that was asked without a reply schema, by its settings."""
     sentences = [
         f"replies of {model.model} were asked for with `reply_format: {model.reply_format}`, in place of a schema"
         for model in run.asked_models
@@ -244,7 +244,7 @@ def model_notes(run: Run) -> list[str]:
 
 
 def _without_judge(run: Run) -> tuple[list[str], list[str]]:
-    """Ids of judged criteria in a run without a judge: those without any score, and those that people rated in part."""
+    """Ids of judged criteria in a run without a judge: those without a score, and those that people rated in part."""
     unscored, partly_rated = [], []
     for criterion in run.rubric.asked_criteria:
         files = run.folder.verdict_files(criterion.id) if prefers_people(criterion) else []
@@ -265,6 +265,6 @@ def _criteria_words(criterion_ids: list[str], own_count: int) -> str:
 
 
 def _first_of(names: Sequence[str], most: int = MOST_NAMED) -> str:
-    """The first names, and how many more there are."""
+    """Text of the first names, and the count of the others."""
     more = len(names) - most
     return f"{', '.join(names[:most])}{f' and {more:,} more' if more > 0 else ''}"

@@ -1,4 +1,4 @@
-"""Opening of a run: request checked, folder locked, row written; and the same for a dry run, without traces."""
+"""Opening of a run: check the request, lock the folder, write the row; and a dry run, which leaves no files."""
 
 import json
 import shutil
@@ -40,7 +40,7 @@ from gradebook.tasks.workspace.lock import claim_run, created_at, find_run
 from gradebook.tasks.workspace.repair import drop_unreadable
 from gradebook.tasks.workspace.timings import append_start
 
-# Null if any cost is unknown: the sum of the known ones would look like the total.
+# Null if any cost is unknown: the sum of the known costs would look like the total.
 _SPENT = """
 select case when count(*) = count(cost_usd) then coalesce(sum(cost_usd), 0.0) end from judgments where run_id = ?
 """
@@ -70,7 +70,7 @@ def opened_run(request: EvaluationRequest, now: datetime, checked: CheckedReques
 
 @contextmanager
 def previewed_run(request: EvaluationRequest, now: datetime) -> Iterator[Run]:
-    """As `opened_run`, but in a temporary folder and without changes of the lake.
+    """Check a request as `opened_run`, in a temporary folder and without changes to the lake.
 
     Raises `InputError` as `opened_run` and `is_published` do, in the same order.
     """
@@ -90,7 +90,7 @@ def previewed_run(request: EvaluationRequest, now: datetime) -> Iterator[Run]:
 
 
 def copy_rule(begun: RunFolder, folder: RunFolder) -> None:
-    """Copy the rule that a begun run of `--require auto` keeps."""
+    """Copy the rule that `--require auto` chose for a run that has begun."""
     with suppress(FileNotFoundError):
         shutil.copyfile(begun.rule_file, folder.rule_file)
 
@@ -202,17 +202,17 @@ def is_published(run: Run) -> bool:
     if row[:2] != (run.dataset_digest, run.rubric_digest):
         raise InputError("--run-id", f"{run.run_id}, which published other outputs or another rubric", "a new id")
     settings = json.loads(row[2] or "{}")
-    drawn = settings.get("sample"), settings.get("stratify")
-    if drawn != (run.request.sample, run.request.stratify) and not run.taken_over:
-        published, requested = _cases_words(*drawn), _cases_words(run.request.sample, run.request.stratify)
+    sample_settings = settings.get("sample"), settings.get("stratify")
+    if sample_settings != (run.request.sample, run.request.stratify) and not run.taken_over:
+        published, requested = _cases_words(*sample_settings), _cases_words(run.request.sample, run.request.stratify)
         raise InputError("--run-id", f"{run.run_id}, which published {published}", f"a new id for {requested}")
     for option in ("baseline", "fail_if", "require", "stop"):
-        wanted = getattr(run.request, option)
+        requested_value = getattr(run.request, option)
         published_value = settings.get(f"{option}_asked", settings.get(option))
-        if wanted is not None and wanted != published_value:
+        if requested_value is not None and requested_value != published_value:
             raise InputError(
                 f"--{option.replace('_', '-')}",
-                f"{wanted!r}, but {run.run_id} is published without it",
+                f"{requested_value!r}, but {run.run_id} is published without it",
                 "a new run, or `gradebook compare` for published runs",
             )
     return True
@@ -240,11 +240,11 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
         "stopping": stopping.as_json() if stopping else None,
         **({"warnings": run.folder.warnings} if run.folder.warnings else {}),
         "ratings_version": ratings_version(run.folder.ratings_file),
-        "suite": request.suite,  # with the night, a baseline is found among earlier nights
+        "suite": request.suite,  # with the night, finds a baseline among earlier nights
         "night": None if request.night is None else request.night.isoformat(),
         "functions": sorted(set(runnable_functions(run.rubric, run.functions).values())),
     }
-    if request.require == AUTO:  # whoever reads the settings finds the rule that decides
+    if request.require == AUTO:  # store the rule that was chosen
         settings |= {"require": run.require, "require_asked": AUTO}
     return {
         "run_id": run.run_id,
@@ -325,7 +325,7 @@ def _forget_run(run: Run) -> None:
 def replace_findings(connection: duckdb.DuckDBPyConnection, run_id: str, findings: pa.Table) -> None:
     """Replace the data-quality findings of a run's earlier, failed attempt."""
     earlier = connection.execute("from quality_results where run_id = ? limit 1", [run_id]).fetchall()
-    if earlier:  # seldom: to look takes a third of a deletion
+    if earlier:  # rare, and this query takes a third of the time of a deletion
         connection.execute("delete from quality_results where run_id = ?", [run_id])
     connection.register("findings", findings)
     connection.execute("insert into quality_results by name from findings")
@@ -349,7 +349,7 @@ def _fingerprint(request: EvaluationRequest, checked: CheckedRequest, dataset_di
         by_content["baseline"] = request.baseline
     set_by_flows = {
         "checkpoint": asdict(request.checkpoint) if request.checkpoint else None,
-        "suite": request.suite,  # another command does not finish the failed run of a night as its own
+        "suite": request.suite,  # so that another command does not resume a suite's failed run
         "night": None if request.night is None else request.night.isoformat(),
     }
     content = json_values(request, Use.FINGERPRINT) | by_content | set_by_flows | {"code_version": code_version()}

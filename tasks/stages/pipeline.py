@@ -54,7 +54,7 @@ from gradebook.tasks.stages.submit import Pending, Stages, StagesInThreads
 from gradebook.tasks.system.events import Piece, piece_span
 from gradebook.tasks.system.progress import reporter
 
-MOST_STAGES = 50  # per shard that score criteria: a Prefect task takes 15 ms, a check of 100 outputs 2 ms
+MOST_STAGES = 50  # scoring stages per shard: a Prefect task takes 15 ms, a check of 100 outputs 2 ms
 
 
 def publish_evaluation(request: EvaluationRequest, stages: Stages, checked: CheckedRequest | None = None) -> RunSummary:
@@ -67,7 +67,7 @@ def publish_evaluation(request: EvaluationRequest, stages: Stages, checked: Chec
     try:
         with opened_run(request, datetime.now(UTC), checked) as run:
             summary = complete_run(run, stages)
-    except RefusedSetting as refused:  # of a default that is sent no more from now on, so this ends
+    except RefusedSetting as refused:  # a default setting, which is not sent again, so the loop ends
         store_learned(run.lake.root, refused)
         if not is_unpaid(run.folder):
             raise
@@ -130,7 +130,7 @@ def publish_verdicts(run: Run, ingested: Ingested, stages: Stages, notes: Callab
 
 
 def publish_reused(run: Run, ingested: Ingested, stages: Stages, notes: Callable[[], list[str]]) -> None:
-    """As `publish_verdicts`, after the checks of outputs and verdicts that another run made."""
+    """Publish a run as `publish_verdicts`, without the checks of outputs and verdicts, which another run has made."""
     for index, shard in enumerate(ingested.shards):
         stages.call(check_outputs, run, shard, index)
         stages.call(check_verdicts, run, index)
@@ -153,12 +153,12 @@ def _check_outputs(run: Run, ingested: Ingested, stages: Stages) -> list[Pending
 def _score_blocks(
     run: Run, setup: ScoringSetup, ingested: Ingested, checked: Sequence[Pending], stages: Stages
 ) -> Ingested:
-    """Score the shards, block by block until the run stops; returns those that are scored.
+    """Score the shards, block by block until the run stops; returns the ingested rows of the scored shards.
 
     checked: stages to finish with the first block.
     """
-    ends = [0, *accumulate(ingested.blocks or (len(ingested.shards),))]
-    for block, (begin, end) in enumerate(pairwise(ends)):
+    block_ends = [0, *accumulate(ingested.blocks or (len(ingested.shards),))]
+    for block, (begin, end) in enumerate(pairwise(block_ends)):
         scored = [pending for index in range(begin, end) for pending in _score(run, setup, ingested, index, stages)]
         stages.finish([*checked, *scored])
         is_decided: bool = bool(ingested.blocks) and stages.call(analyse_block, run, ingested, block)

@@ -55,7 +55,7 @@ TASKS: dict[Callable[..., Any], Task[..., Any]] = {
 
 
 def tasks_of(suite: str | None) -> Mapping[Callable[..., Any], Task[..., Any]]:
-    """The tasks, with the suite's name on each run of them; without a suite, as they are."""
+    """The tasks, each with the suite's name in the names of its runs, if there is a suite."""
     if suite is None:
         return TASKS
     return {stage: TASKS[stage].with_options(task_run_name=f"{suite} · {name}") for stage, (_, name) in _NAMES.items()}

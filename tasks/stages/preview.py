@@ -1,4 +1,4 @@
-"""Dry run: requests and cost of an evaluation, without leaving files; and faults that show before the start."""
+"""Dry run: requests and cost of an evaluation, without leaving files; and faults that are known before the start."""
 
 import math
 from collections.abc import Sequence
@@ -43,9 +43,9 @@ def _preview_notes(run: Run, ingested: Ingested) -> tuple[str, ...]:
 def refuse_failing_start(request: EvaluationRequest, checked: CheckedRequest) -> None:
     """Raise a fault before Prefect starts, if it would end the run before its first judgment.
 
-    `EndpointUnavailable` where no address of a judge answers, `BudgetReached` where the budget is below the price of
-    any reply; neither where the ledger has every judgment. Scheduled and triggered runs leave a row of the fault
-    instead, as nobody sees this one.
+    `EndpointUnavailable` if no address of a judge answers, `BudgetReached` if the budget is below the price of any
+    reply; neither if the ledger has every judgment. Scheduled and triggered runs record the fault in their row
+    instead, because no terminal shows it.
     """
     if request.trigger != "manual" or checked.judge is None:
         return
@@ -66,11 +66,11 @@ def refuse_failing_start(request: EvaluationRequest, checked: CheckedRequest) ->
 
 
 def _budget_note(run: Run, plan: RunPlan) -> str | None:
-    """Why a budget pays for no request or not for all, as each is sent only while its worst cost is left."""
+    """Why a budget pays for none or not all of the requests: each is sent only while its highest cost is left."""
     members = run.judge.members if run.judge else ()
     if run.request.budget_usd is None or not plan.request_count:
         return None
-    record = RunFolder.below(run.lake.root, run.run_id).budget_file  # of the run that the evaluation would resume
+    record = RunFolder.below(run.lake.root, run.run_id).budget_file  # spend of the run that the evaluation would resume
     spent_usd = math.fsum(read_budget(record).values()) if record.exists() else 0.0
     left_usd = max(run.request.budget_usd - spent_usd, 0.0)
     judges = [one for index in plan.asked_judges if (one := members[index].as_model) is not None]
@@ -91,7 +91,7 @@ def _budget_note(run: Run, plan: RunPlan) -> str | None:
 
 
 def _budget_fault(left_usd: float | None, least_usd: float) -> BudgetReached | None:
-    """Fault of a budget that no reply fits in. least_usd: as of `_least_worst_usd`."""
+    """Fault of a budget that is below the price of any reply. least_usd: from `_least_worst_usd`."""
     if left_usd is None or least_usd <= left_usd:
         return None
     return BudgetReached(
@@ -101,7 +101,7 @@ def _budget_fault(left_usd: float | None, least_usd: float) -> BudgetReached | N
 
 
 def _least_worst_usd(judges: Sequence[JudgeSettings], rubric: Rubric, prompt_tokens: int = 0) -> float:
-    """Worst cost of the cheapest request to some judges, with a prompt of as many tokens; 0 without a judge."""
+    """Highest cost of a request to the cheapest of these judges, for a prompt of this length; 0 without a judge."""
     own_limits = [getattr(criterion.method, "max_tokens", None) for criterion in rubric.criteria]
     costs = []
     for judge in judges:

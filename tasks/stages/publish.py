@@ -41,7 +41,7 @@ from gradebook.tasks.workspace.folder import DETAIL_TABLES, RunFolder
 from gradebook.tasks.workspace.lock import created_at
 from gradebook.tasks.workspace.timings import append_other, process_cpu_s
 
-CHUNK_BYTES = 8 * 2**20  # of an upload: object storage requires parts of at least 5 MB
+CHUNK_BYTES = 8 * 2**20  # size of an upload's parts: object storage requires at least 5 MB
 
 
 class RunFiles:
@@ -166,8 +166,8 @@ def _upload_ahead(run: Run, files: RunFiles, shards: Iterable[str]) -> None:
     if run.lake.bucket is None:
         return
     with connect(run.lake, read_only=True) as connection:
-        new = [shard for shard in shards if _has_new_outputs_only(connection, shard)]
-    for shard in new:
+        new_shards = [shard for shard in shards if _has_new_outputs_only(connection, shard)]
+    for shard in new_shards:
         files.put("outputs", Path(shard))
     for index, _ in enumerate(shards):
         _put_verdicts(run, files, index)
@@ -196,7 +196,7 @@ def _remove_unfinished(connection: duckdb.DuckDBPyConnection, run_id: str) -> No
 def conclude_run(run: Run) -> RunSummary:
     """Write the report and the recording of a published run, and mark it as finished; returns its summary.
 
-    Reviews and runs from Python get no page, whose charts take longer than they do; `gradebook report` draws one.
+    Reviews and runs from Python get no page, as its charts would take longer than the run; `gradebook report` makes it.
     """
     with concluded_run(run) as (summary, _):
         return summary
@@ -204,12 +204,14 @@ def conclude_run(run: Run) -> RunSummary:
 
 @contextmanager
 def concluded_run(run: Run) -> Iterator[tuple[RunSummary, duckdb.DuckDBPyConnection]]:
-    """As `conclude_run`; yields the summary, and the connection with the lake's small tables in memory."""
+    """Conclude a run as `conclude_run`; yields its summary, and a connection with the lake's small tables in memory."""
     folder = run.folder
     clock = time.perf_counter(), process_cpu_s()
     if run.request.record is not None:
         write_recording(run.lake, folder, run.rubric, Path(run.request.record))
-    with connect_up_to_date(run.lake, is_pinned=run.request.has_page) as connection:  # else few queries read the lake
+    with connect_up_to_date(
+        run.lake, is_pinned=run.request.has_page
+    ) as connection:  # without a page few queries read the lake
         if run.request.has_page:
             copy_small_tables(connection)
         else:
@@ -247,7 +249,7 @@ def _billed_usd(costs: pa.Table) -> float | None:
 def _insert_cost(
     connection: duckdb.DuckDBPyConnection, run: Run, stage: str, row_count: int, wall_s: float, cpu_s: float
 ) -> None:
-    """Insert the row of a stage, with its time since clocks of wall_s and cpu_s up to the commit."""
+    """Insert the row of a stage, whose times run from the clock readings wall_s and cpu_s to the commit."""
     connection.execute(
         "insert into stage_costs by name "
         "select ? as run_id, ? as stage, ? as wall_s, ? as cpu_s, ? as row_count, "
@@ -263,10 +265,10 @@ def _marts(folder: RunFolder) -> list[str]:
 
 def _has_new_outputs_only(connection: duckdb.DuckDBPyConnection, shard: str) -> bool:
     """Whether all outputs of a shard are new; each output is stored once for all runs."""
-    stored = connection.execute(
+    stored_row = connection.execute(
         "select count(*) from read_parquet(?) where output_id in (select output_id from outputs)", [shard]
     ).fetchone()
-    return stored == (0,)
+    return stored_row == (0,)
 
 
 def _insert_case_criteria(connection: duckdb.DuckDBPyConnection, folder: RunFolder, files: RunFiles) -> Iterator[str]:
@@ -277,7 +279,7 @@ def _insert_case_criteria(connection: duckdb.DuckDBPyConnection, folder: RunFold
 
 _NEW_OUTPUTS = "from read_parquet($file) anti join outputs using (output_id)"
 _CASE_CRITERIA = "select $run_id as run_id, * exclude (row_index, gate_threshold) from read_parquet($file)"
-_NESTED = {  # new rows of a table, and its lists of texts
+_NESTED = {  # table -> (select of its new rows, its columns with lists)
     "outputs": (_NEW_OUTPUTS, "{context: context, steps: steps}"),
     "case_criteria": (_CASE_CRITERIA, "levels"),
 }
@@ -315,7 +317,7 @@ def _add_file(connection: duckdb.DuckDBPyConnection, table: str, location: str) 
 
 
 def _insert_parquet(connection: duckdb.DuckDBPyConnection, table: str, file: Path) -> None:
-    if pq.read_metadata(file).num_rows:  # to plan the insertion of no rows takes longer
+    if pq.read_metadata(file).num_rows:  # planning an empty insertion takes longer than this check
         connection.execute(f"insert into {table} by name from read_parquet(?)", [str(file)])
 
 

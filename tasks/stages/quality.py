@@ -46,7 +46,7 @@ QUALITY_SCHEMA = pa.schema(
         pa.field("engine", pa.string()),  # null in rows of gradebooks before 0.2
     ]
 )
-_STAGES = {"outputs": "ingest", "verdicts": "verdicts", "judgments": "judgments"}  # of other tables: marts
+_STAGES = {"outputs": "ingest", "verdicts": "verdicts", "judgments": "judgments"}  # other tables: marts
 _MOST_OBSERVED = 200
 
 
@@ -201,9 +201,9 @@ def _stored_rows(folder: RunFolder) -> list[dict[str, Any]]:
     return [json.loads(line) for line in folder.quality_file.read_text(encoding="utf-8").splitlines()]
 
 
-BATCH_ROWS = 1_000_000  # of a table, in pandas at a time
+BATCH_ROWS = 1_000_000  # most rows of a table in pandas at a time
 SEVERITIES = {"critical": "error", "warning": "warning", "info": "warning"}  # in gradebook's words
-_TURN = threading.RLock()  # all threads share the context of great-expectations
+_CONTEXT_LOCK = threading.RLock()  # all threads share the context of great-expectations
 
 
 def shipped_suites(table: str) -> tuple[ExpectationSuite, ...]:
@@ -240,17 +240,17 @@ def check_suites(
 
 def check_frame(suite: ExpectationSuite, frame: Any) -> list[dict[str, Any]]:
     """Check a pandas frame against a suite; outcomes as of `check_suites`, without subject."""
-    with _TURN:
+    with _CONTEXT_LOCK:
         library = _great_expectations()
         expectations = [_gx_expectation(expectation) for expectation in suite.expectations]
-        wanted = library.ExpectationSuite(name=suite.name, expectations=expectations)
-        outcomes = _frame_batch().get_batch({"dataframe": frame}).validate(wanted, result_format="BASIC").results
+        gx_suite = library.ExpectationSuite(name=suite.name, expectations=expectations)
+        outcomes = _frame_batch().get_batch({"dataframe": frame}).validate(gx_suite, result_format="BASIC").results
     return [_outcome_row(outcome) for outcome in outcomes]
 
 
 def _batches(run: Run, table: str, columns: tuple[str, ...], files: Sequence[str]) -> Iterator[pa.Table]:
     """Columns of a table, at most `BATCH_ROWS` rows at a time; one batch without rows if it has none."""
-    names = ", ".join(f'"{name}"' for name in columns) or "1 as row"  # of suites about the number of rows
+    names = ", ".join(f'"{name}"' for name in columns) or "1 as row"  # a suite about the number of rows names no column
     if table == "judgments":
         with connect(run.lake, read_only=True) as connection:
             cursor = connection.execute(f"select {names} from judgments where run_id = ?", [run.run_id])
@@ -274,7 +274,7 @@ def _batch_tables(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
 def _great_expectations() -> Any:
     """great-expectations, set up without network access and output."""
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")  # read at import
-    # Under PYTHONWARNINGS=error they would end the run: of its import, and of pandas about a pattern with groups.
+    # Under PYTHONWARNINGS=error, warnings of its import, and of pandas about patterns with groups, would end the run.
     warnings.filterwarnings("ignore", "module 'sre_", DeprecationWarning)
     warnings.filterwarnings("ignore", "This pattern is interpreted as a regular expression", UserWarning)
     import great_expectations
@@ -286,7 +286,7 @@ def _great_expectations() -> Any:
 
 @cache
 def _frame_batch() -> Any:
-    """Definition of a batch that is a pandas frame: no other engine, so no SQL."""
+    """Definition of a batch that is a pandas frame; no other engine is set up, so none runs SQL."""
     context = _great_expectations().get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
     return (
@@ -303,7 +303,7 @@ def _gx_expectation(expectation: Expectation) -> Any:
 
 
 def _expectation_faults(expectation: Expectation) -> Iterator[str]:
-    with _TURN:
+    with _CONTEXT_LOCK:
         _great_expectations()
         from great_expectations.compatibility.pydantic import ValidationError
         from great_expectations.exceptions import ExpectationNotFoundError, GreatExpectationsError
@@ -321,35 +321,37 @@ def _expectation_faults(expectation: Expectation) -> Iterator[str]:
 
 
 def _kwargs_faults(error: Any, kwargs: dict[str, Any]) -> Iterator[str]:
-    """Faults of an expectation's arguments, each once: of a union, pydantic names every type."""
+    """Faults of an expectation's arguments, one for each argument: for a union, pydantic reports every type."""
     messages: dict[str, list[str]] = {}
     for fault in error.errors():
         argument = "" if fault["loc"][0] == "__root__" else place_text(fault["loc"][:1])
         messages.setdefault(argument, []).append(str(fault["msg"]))
     own_messages = {argument: texts for argument, texts in messages.items() if argument}
-    for argument, texts in (own_messages or messages).items():  # a fault of the whole follows from those of its parts
-        stated = f"found {quote_value(kwargs[argument])}" if argument in kwargs else "found none"
-        yield f"kwargs.{argument}: {stated}, {texts[0]}" if argument else f"kwargs: {texts[0]}"
+    for argument, texts in (
+        own_messages or messages
+    ).items():  # a fault of a whole argument follows from faults of its parts
+        observed = f"found {quote_value(kwargs[argument])}" if argument in kwargs else "found none"
+        yield f"kwargs.{argument}: {observed}, {texts[0]}" if argument else f"kwargs: {texts[0]}"
 
 
 def _outcome_row(outcome: Any) -> dict[str, Any]:
     outcome_json = outcome.to_json_dict()
-    config, seen = outcome_json["expectation_config"], outcome_json["result"]
+    config, result = outcome_json["expectation_config"], outcome_json["result"]
     arguments = {key: value for key, value in config["kwargs"].items() if key != "batch_id"}
     argument_list = ", ".join(f"{key}={_argument_words(value)}" for key, value in arguments.items())
     failure = _failure_words(outcome_json.get("exception_info") or {})
-    observed = failure or seen.get("observed_value", seen.get("partial_unexpected_list") or None)
+    observed = failure or result.get("observed_value", result.get("partial_unexpected_list") or None)
     return {
         "expectation": f"{config['type']}({argument_list})",
         "is_met": bool(outcome_json["success"]),
         "severity": SEVERITIES[config["severity"]],
-        "unexpected_count": seen.get("unexpected_count"),
+        "unexpected_count": result.get("unexpected_count"),
         "observed": None if observed is None else str(observed)[:_MOST_OBSERVED],
     }
 
 
 def _failure_words(exceptions: dict[str, Any]) -> str | None:
-    """Why an expectation could not be computed; None if it was. exceptions: of the whole, or by metric."""
+    """Why an expectation could not be computed; None if it was. exceptions: of the expectation, or by metric."""
     for exception in (exceptions, *exceptions.values()):
         if isinstance(exception, dict) and (message := exception.get("exception_message")):
             return f"not computed: {message}"

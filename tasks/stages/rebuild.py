@@ -113,20 +113,22 @@ def check_mart(
     types = {row[0]: row[1] for row in connection.execute(f"describe from read_parquet('{file}')").fetchall()}
     built = {row[0] for row in connection.execute(f"describe {mart}").fetchall()}
     added = [name for name in types if columns is not None and name not in columns]
-    new = tuple(name for name in added if _is_empty(connection, name, file)) if added else ()
+    new_columns = tuple(name for name in added if _is_empty(connection, name, file)) if added else ()
     if columns is not None and not columns:
-        return MartCheck(mart, 0, 0, new, ())
-    names = [name for name in types if name not in new]
+        return MartCheck(mart, 0, 0, new_columns, ())
+    names = [name for name in types if name not in new_columns]
     selects = [_comparable_column(name, types[name]) for name in names]
     rebuilt = [text if name in built else f"null as {name}" for name, text in zip(names, selects, strict=True)]
     listed = ", ".join(names)
     columns_of = {"names": listed, "published": ", ".join(selects), "rebuilt": ", ".join(rebuilt)}
     differing = query("stages/differing", mart=mart, **columns_of)
     connection.execute(f"create or replace temp table differing as {differing}", {"file": str(published)})
-    counted = f"select (select count(*) from read_parquet('{file}')), coalesce(sum(abs(balance)), 0) from differing"
-    ((row_count, differing_count),) = connection.execute(counted).fetchall()
+    count_select = (
+        f"select (select count(*) from read_parquet('{file}')), coalesce(sum(abs(balance)), 0) from differing"
+    )
+    ((row_count, differing_count),) = connection.execute(count_select).fetchall()
     differences = _paired_differences(connection, mart, names) if differing_count else ()
-    return MartCheck(mart, int(row_count), int(differing_count), new, differences)
+    return MartCheck(mart, int(row_count), int(differing_count), new_columns, differences)
 
 
 def _comparable_column(name: str, kind: str) -> str:
@@ -257,7 +259,7 @@ def _lay_out(connection: duckdb.DuckDBPyConnection, run: StoredRun, folder: RunF
         try:
             select = query("stages/ratings_of_run", decisions=_DECISIONS)
             copy_rows(connection, select, folder.ratings_file, **parameters)
-        except duckdb.CatalogException:  # the version is of before there were decisions
+        except duckdb.CatalogException:  # the version is older than the table of decisions
             select = query("stages/ratings_of_run", decisions=f"({NO_DECISIONS})")
             copy_rows(connection, select, folder.ratings_file, **parameters)
     except duckdb.Error as error:

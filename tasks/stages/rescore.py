@@ -140,8 +140,8 @@ def _evaluation(request: RescoreRequest, source: StoredRun, run_id: str) -> Eval
 
 
 def _refuse_unusable_source(connection: duckdb.DuckDBPyConnection, source: StoredRun, rubric: Rubric) -> None:
-    counted = "select criterion_id, count(*) as count from verdicts where run_id = ? group by criterion_id"
-    counts = {row["criterion_id"]: row["count"] for row in read_rows(connection, counted, source.run_id)}
+    count_select = "select criterion_id, count(*) as count from verdicts where run_id = ? group by criterion_id"
+    counts = {row["criterion_id"]: row["count"] for row in read_rows(connection, count_select, source.run_id)}
     refuse_other_questions(source, rubric, counts)
     own_ids = {name for name in counts if name not in {criterion.id for criterion in source.rubric.criteria}}
     if clashing := sorted(own_ids.intersection(taken_ids(rubric))):
@@ -157,15 +157,15 @@ def _refuse_unusable_source(connection: duckdb.DuckDBPyConnection, source: Store
 def _copied_columns(source: StoredRun) -> Row:
     """Columns of the new run's row that describe the origin of its verdicts."""
     settings = json.loads(source.row["settings"] or "{}")
-    # Of verdicts against a baseline; the new run itself is compared with none.
+    # The baseline of the copied verdicts; the new run itself has no baseline.
     compared_with = settings.get("verdicts_baseline_run_id") or settings.get("baseline_run_id")
     settings |= dict.fromkeys(
         ("budget_usd", "feedback", "ratings", "baseline", "baseline_run_id", "baseline_fault", "fail_if", "require")
     )
     settings.pop("require_asked", None)
     settings |= {"ratings_version": None, "rescored_from": source.run_id, "verdicts_baseline_run_id": compared_with}
-    same = {name: source.row[name] for name in ("judge", "stopped_at")}
-    return same | {"settings": json.dumps(settings)}
+    copied = {name: source.row[name] for name in ("judge", "stopped_at")}
+    return copied | {"settings": json.dumps(settings)}
 
 
 def _fingerprint(source: StoredRun, rubric: Rubric) -> str:

@@ -59,7 +59,7 @@ class ArtifactState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """Artifact to review. provenance: JSON of where it came from."""
+    """Artifact to review. provenance: its origin, as JSON."""
 
     name: str
     digest: str
@@ -68,7 +68,7 @@ class Artifact:
 
     @classmethod
     def of(cls, name: str, content: bytes, row: Row, target_type: str | None) -> Self:
-        """Artifact of a file's content and of the row it makes."""
+        """Artifact from a file's content and the row of outputs made from it."""
         provenance = {key: row[key] for key in PROVENANCE if row.get(key) is not None}
         return cls(
             name,
@@ -181,8 +181,8 @@ class Review:
     def as_json(self) -> dict[str, Any]:
         """JSON object printed by `--json`."""
         evaluations = [asdict(evaluation) for evaluation in self.evaluations]
-        stated = {"target": self.target, "feedback": self.feedback, "summary": self.summary}
-        return {"artifact": self.artifact, "status": self.status, **stated, "evaluations": evaluations}
+        texts = {"target": self.target, "feedback": self.feedback, "summary": self.summary}
+        return {"artifact": self.artifact, "status": self.status, **texts, "evaluations": evaluations}
 
 
 def enter_artifact(name: str, content: bytes, request: EvaluationRequest, target_type: str | None) -> None:
@@ -195,7 +195,7 @@ def enter_artifact(name: str, content: bytes, request: EvaluationRequest, target
 def review_artifact(
     name: str, content: bytes, rubrics: tuple[str, ...], request: EvaluationRequest, target_type: str | None = None
 ) -> Review:
-    """Evaluate an artifact with each rubric. name: of the artifact in the lake; request: judge, lake and budget.
+    """Evaluate an artifact with each rubric. name: of the artifact in the lake; request: gives judge, lake and budget.
 
     Its state is in_review from the first run's start, then approved or needs_revision, or pending again if the review
     is not finished. A JSON object with an `output` is a row of outputs, with its prompt, reference and context, and so
@@ -233,7 +233,7 @@ def review_artifact(
 def _resume_words(
     name: str, rubrics: tuple[str, ...], request: EvaluationRequest, target_type: str | None
 ) -> tuple[str, ...]:
-    """Command that resumes the review, with all rubrics: together they approve; empty if it was read from stdin."""
+    """Command that resumes the review with all its rubrics; empty if the artifact was read from stdin."""
     if name == STDIN:
         return ()
     names = ("judge", "budget_usd", "feedback", "allow_functions", "allow_unscored")

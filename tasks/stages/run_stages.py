@@ -1,4 +1,4 @@
-"""Stages of a run up to its verdicts: ingest, plan, batches ahead of online requests, collected verdicts, feedback."""
+"""Stages of a run up to its verdicts: ingest, plan, batch requests, collected verdicts, feedback."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -150,8 +150,8 @@ def _batch_job(run: Run, ingested: Ingested, judge: JudgeSettings) -> BatchJob:
         journal_folder=run.lake.journal_folder,
         budget_record=run.folder.budget_file,
         budget_usd=run.request.budget_usd,
-        questions_of=partial(_open_questions, run, ingested, judge, is_held_too=False),
-        planned_questions_of=partial(_open_questions, run, ingested, judge, is_held_too=True),
+        questions_of=partial(_open_questions, run, ingested, judge, includes_stored=False),
+        planned_questions_of=partial(_open_questions, run, ingested, judge, includes_stored=True),
         shard_count=len(ingested.shards),
         deadline=run.request.deadline,
         is_submitting=judge.mode == "batch",
@@ -160,11 +160,11 @@ def _batch_job(run: Run, ingested: Ingested, judge: JudgeSettings) -> BatchJob:
 
 
 def _open_questions(
-    run: Run, ingested: Ingested, judge: JudgeSettings, shard_index: int, *, is_held_too: bool
+    run: Run, ingested: Ingested, judge: JudgeSettings, shard_index: int, *, includes_stored: bool
 ) -> Iterator[Askable[Any]]:
     shard = ingested.shards[shard_index]
     yield from shard_questions(
-        run.folder, run.rubric, shard, shard_index, judge.style, run.folders, is_held_too=is_held_too
+        run.folder, run.rubric, shard, shard_index, judge.style, run.folders, includes_stored=includes_stored
     )
     for criterion in preference_criteria(run.rubric):
         pairs = [*read_pairs(run.folder, criterion.id, shard, shard_index)]
@@ -174,7 +174,7 @@ def _open_questions(
             for row, vote in votes
             for question in pairs[row].questions(criterion, judge.judge_digest, vote.replicate)
         }
-        stored = {} if is_held_too or not questions else held_judgments(run.lake, list(questions))
+        stored = {} if includes_stored or not questions else held_judgments(run.lake, list(questions))
         yield from (question for key, question in questions.items() if key not in stored)
 
 

@@ -68,13 +68,13 @@ class Stages:
         return datetime.now(UTC).astimezone().date()
 
     def refuse_endless_tries(self) -> None:
-        """Raise `UnfinishedError` in a flow run whose process died again and again."""
+        """Raise `UnfinishedError` in a flow run whose process has died too many times."""
 
     def show_run(self, run: Run, summary: RunSummary) -> None:
-        """Show a published run to those who watch the server."""
+        """Show a published run in the server's UI."""
 
     def show_text(self, subject: str, kind: str, text: str, description: str) -> None:
-        """Show a Markdown text about a subject, such as a suite, to those who watch the server."""
+        """Show a Markdown text about a subject, such as a suite, in the server's UI."""
 
     def emit(self, event: Event) -> None:
         """Send an event to the server."""
@@ -94,7 +94,7 @@ class StagesInThreads(Stages):
         return self._threads.submit(_carry_out, stage, given, after)
 
     def finish(self, pending: Sequence[Pending]) -> None:
-        """As `Stages.finish`; an interrupt cancels waiting stages; running ones end when the judge's session ends."""
+        """Wait as `Stages.finish`. An interrupt cancels waiting stages; running stages end with the judge's session."""
         try:
             wait(pending)
         except BaseException:
