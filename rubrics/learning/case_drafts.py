@@ -14,7 +14,7 @@ from gradebook.rubrics.learning.proposals import Dropped, asks_same, one_line
 from gradebook.rubrics.lint.texts import words_of
 
 FEWEST, MOST = 5, 12  # criteria of a case
-LEAKED_WORDS = 5  # in a row, that a question shares with the reference alone
+LEAKED_WORDS = 5  # words in a row that a question may not share with the reference alone
 LARGEST_WEIGHT = 10
 
 
@@ -52,19 +52,25 @@ there is a reference.
 def read_case(
     reply: ProposedCase, case_id: str, reference: str | None, others: Iterable[str]
 ) -> tuple[list[dict[str, Any]], list[Dropped]]:
-    """Accepted criteria of a case, as a row has them, and the others. others: texts that may be repeated, the prompt
-    and the context.
+    """(accepted criteria of a case, in the form of a row; dropped ones).
+
+    others: texts that may be repeated: the prompt and the context.
     """
-    leaking = _runs(reference or "")
+    leaking = _word_run_set(reference or "")
     for text in others:
-        leaking -= _runs(text)
+        leaking -= _word_run_set(text)
     criteria: list[dict[str, Any]] = []
     dropped: list[Dropped] = []
     for proposal in reply.criteria:
         question = one_line(proposal.question, 600)
-        reason = _refused(question, proposal.weight, leaking, [str(one["description"]) for one in criteria])
+        reason = _refused(
+            question,
+            proposal.weight,
+            leaking,
+            [str(accepted_criterion["description"]) for accepted_criterion in criteria],
+        )
         values = {
-            "id": question_id(question, [str(one["id"]) for one in criteria]),
+            "id": question_id(question, [str(accepted_criterion["id"]) for accepted_criterion in criteria]),
             "description": question,
             "weight": proposal.weight,
             "method": {"type": "judge"},
@@ -82,18 +88,18 @@ def _refused(question: str, weight: int, leaking: set[tuple[str, ...]], accepted
         return "asks nothing"
     if not 1 <= weight <= LARGEST_WEIGHT:
         return f"found the weight {weight}, expected 1 to {LARGEST_WEIGHT}"
-    if leaked := [run for run in _runs_in_order(question) if run in leaking]:
+    if leaked := [run for run in _word_runs(question) if run in leaking]:
         return f'repeats words of the reference: "{" ".join(leaked[0])}"'
     if any(asks_same(question, other) for other in accepted):
         return "asks the same as an earlier one"
     return f"one of more than {MOST}" if len(accepted) == MOST else None
 
 
-def _runs(text: str) -> set[tuple[str, ...]]:
-    return {*_runs_in_order(text)}
+def _word_run_set(text: str) -> set[tuple[str, ...]]:
+    return {*_word_runs(text)}
 
 
-def _runs_in_order(text: str) -> list[tuple[str, ...]]:
-    """Words of a text, `LEAKED_WORDS` in a row at a time."""
+def _word_runs(text: str) -> list[tuple[str, ...]]:
+    """All sequences of `LEAKED_WORDS` consecutive words of a text."""
     words = words_of(text)
     return [tuple(words[start : start + LEAKED_WORDS]) for start in range(len(words) - LEAKED_WORDS + 1)]

@@ -8,7 +8,7 @@ from gradebook.rubrics.learning.proposals import DraftCriterion, Dropped, lint_w
 from gradebook.rubrics.learning.trial import Figures, is_shown, separation
 from gradebook.rubrics.text.wording import price_words
 
-MOST_QUOTES = 4  # of a criterion
+MOST_QUOTES = 4  # quotes in the comment of a criterion
 MOST_DROPPED = 40
 EQUAL = "Equal weights: nothing in the outputs says which criterion counts more. Decide it."
 BY_DIFFERENCE = "By how far the criterion sets good outputs apart from bad ones in the draft's trial."
@@ -16,7 +16,7 @@ BY_DIFFERENCE = "By how far the criterion sets good outputs apart from bad ones 
 
 @dataclass(frozen=True, slots=True)
 class DraftFile:
-    """All that a draft's file states. weights: None for equal ones. outputs: case and model of the cited, by id."""
+    """Content of a draft's file. weights: None for equal weights. outputs: cited output's id -> (case, model)."""
 
     rubric_id: str
     description: str
@@ -24,7 +24,7 @@ class DraftFile:
     figures: Mapping[str, Figures]
     gates: frozenset[str]
     weights: Mapping[str, float] | None
-    costs_usd: Mapping[str, float]  # of one verdict, by criterion
+    costs_usd: Mapping[str, float]  # criterion id -> cost of one verdict
     outputs: Mapping[str, tuple[str, str]]
     notes: tuple[str, ...]
     dropped: tuple[Dropped, ...]
@@ -51,14 +51,14 @@ def _values(draft: DraftFile, criterion: DraftCriterion) -> dict[str, Any]:
     """Criterion as in a file: a gate, or a weight with its reason."""
     values = dict(criterion.values)
     if criterion.id in draft.gates:
-        counted: dict[str, Any] = {"gate": True}
+        weighting: dict[str, Any] = {"gate": True}
         values.pop("threshold", None)
     elif draft.weights is None:
-        counted = {"weight": 1, "rationale": EQUAL}
+        weighting = {"weight": 1, "rationale": EQUAL}
     else:
-        counted = {"weight": draft.weights[criterion.id], "rationale": BY_DIFFERENCE}
+        weighting = {"weight": draft.weights[criterion.id], "rationale": BY_DIFFERENCE}
     head = {name: values.pop(name) for name in ("id", "description")}
-    return head | counted | values
+    return head | weighting | values
 
 
 def _comments(draft: DraftFile, criterion: DraftCriterion) -> Iterator[str]:

@@ -22,16 +22,16 @@ from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.reply_parser import is_quoted
 from gradebook.rubrics.text.wording import counted
 
-LEAST_CITED = 2  # outputs behind a criterion
+LEAST_CITED = 2  # fewest cited outputs of a criterion
 MOST_CRITERIA = 8
-SHARED_WORDS = 0.8  # of two questions that ask the same
+SHARED_WORDS = 0.8  # share of common words of two questions that count as the same
 LEVEL_IDS = {
     2: ("fails", "meets"),
     3: ("fails", "partly", "meets"),
     4: ("fails", "mostly_fails", "mostly_meets", "meets"),
 }
 _NO_FAMILIES = ("Steps", "Audio", "IFEval", "Rubrics", "Dialogue")
-_NEEDED = {"Answers": "reference", "Grounding": "context"}  # a family of checks: the column without which it is idle
+_NEEDED = {"Answers": "reference", "Grounding": "context"}  # family of checks -> the column that it needs
 
 
 class _Reply(BaseModel):
@@ -46,7 +46,7 @@ class Mark(_Reply):
 
 
 class Citation(_Reply):
-    """Output that shows a failure mode, and words of it."""
+    """Output that shows a failure mode, with a quote."""
 
     output: str
     quote: str
@@ -157,7 +157,7 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class FoundMode:
-    """Failure mode with the citations that hold."""
+    """Failure mode with its verified citations."""
 
     name: str
     description: str
@@ -168,7 +168,7 @@ class FoundMode:
 class DraftCriterion:
     """Accepted criterion. values: as in a rubric file, without weight and gate.
 
-    judged: the same question for a judge, for a check that does not separate; None where it is no check.
+    judged: the question for a judge if the check does not separate good from bad outputs; None for other methods.
     """
 
     values: Mapping[str, Any]
@@ -176,7 +176,7 @@ class DraftCriterion:
     modes: tuple[str, ...]
     must_never: bool
     judged: Mapping[str, Any] | None = None
-    notes: tuple[str, ...] = ()  # what was changed of the proposal
+    notes: tuple[str, ...] = ()  # changes to the proposal
 
     @property
     def id(self) -> str:
@@ -193,8 +193,8 @@ class DraftCriterion:
 
 
 def read_modes(reply: Modes, texts: Mapping[str, tuple[str, str]]) -> tuple[list[FoundMode], list[Dropped]]:
-    """Modes whose citations hold. texts: id in the request -> id and text of a bad output."""
-    found, dropped = [], []
+    """(modes with verified citations, dropped modes). texts: id in the request -> (id, text) of a bad output."""
+    found_modes, dropped = [], []
     for mode in reply.modes:
         quotes: dict[str, Quote] = {}
         for citation in mode.citations:
@@ -204,18 +204,18 @@ def read_modes(reply: Modes, texts: Mapping[str, tuple[str, str]]) -> tuple[list
                 quotes.setdefault(output_id, Quote(output_id, quote))
         name = one_line(mode.name) or one_line(mode.description)
         if quotes:
-            found.append(FoundMode(name, one_line(mode.description), tuple(quotes.values())))
+            found_modes.append(FoundMode(name, one_line(mode.description), tuple(quotes.values())))
         else:
             cited = counted(len(mode.citations), "citation")
             dropped.append(Dropped(name, f"cites nothing: {cited}, none of them with words of a bad output"))
-    return found, dropped
+    return found_modes, dropped
 
 
 def one_line(text: str, most: int = 300) -> str:
     """Text on one line, without characters that control a terminal or end a comment."""
-    words = " ".join(text.split())
-    shown = "".join(letter for letter in words if letter.isprintable())
-    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+    single_line = " ".join(text.split())
+    printable = "".join(letter for letter in single_line if letter.isprintable())
+    return printable if len(printable) <= most else f"{printable[: most - 1]}…"
 
 
 # -------- criteria
@@ -244,7 +244,7 @@ def offered_checks(columns: Collection[str]) -> list[dict[str, Any]]:
 def read_criteria(
     reply: ProposedCriteria, modes: Mapping[str, FoundMode], models: Collection[str], columns: Collection[str]
 ) -> tuple[list[DraftCriterion], list[Dropped]]:
-    """Accepted criteria, those behind most outputs first, and the others.
+    """(accepted criteria, most cited outputs first; dropped criteria).
 
     modes: by the ids of the request. models: names that no criterion may have. columns: as `offered_checks`.
     """
@@ -298,10 +298,10 @@ def _refused(
 
 def named_model(texts: Iterable[str], models: Collection[str]) -> str | None:
     """First model's name that one of the texts has as a word. Short plain words, such as small, are no names."""
-    written = "\n".join(texts).casefold()
+    text = "\n".join(texts).casefold()
     for model in models:
         if len(model) > (5 if model.isalpha() else 2) and re.search(
-            rf"(?<!\w){re.escape(model.casefold())}(?!\w)", written
+            rf"(?<!\w){re.escape(model.casefold())}(?!\w)", text
         ):
             return model
     return None
@@ -317,7 +317,7 @@ def asks_same(question: str, other: str) -> bool:
 def _criterion(
     proposal: ProposedCriterion, modes: Mapping[str, FoundMode], offered: Collection[str], taken: Sequence[str]
 ) -> DraftCriterion | str:
-    """Criterion of a proposal, or why there is none. A check that can't run becomes a judge's question."""
+    """Criterion of a proposal, or the reason to drop it. A check that can't run becomes a judge's question."""
     quotes = tuple(_quotes_of(proposal, modes).values())
     names = tuple(dict.fromkeys(modes[mode].name for mode in proposal.modes if mode in modes))
     question = one_line(proposal.question, 600)
@@ -347,7 +347,7 @@ def _settings(proposal: ProposedCriterion) -> Any:
 
 
 def _levels(proposal: ProposedCriterion, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Levels, worst first, that span 0 to 1; fails and meets where the proposal has none that differ."""
+    """Levels, worst first, with scores from 0 to 1; `fails` and `meets` if the proposed levels do not differ."""
     levels = sorted(proposal.levels, key=lambda level: level.score)
     texts = [one_line(level.description, 400) for level in levels]
     scores = [level.score for level in levels]
@@ -372,7 +372,7 @@ def rubric_text(rubric_id: str, description: str, criteria: Iterable[Mapping[str
 
 
 def _fault(values: Mapping[str, Any]) -> str | None:
-    """Why values are no criterion of a rubric, by the parser and the errors of lint; None if they are one."""
+    """First error of the parser or lint in a criterion's values; None if the criterion is valid."""
     try:
         text = rubric_text("draft", "Draft.", [values])
     except (RubricError, TypeError, ValueError, AttributeError) as error:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Any
 
-# Columns that may have a signal, the clearest first; one of them is read for a whole file.
+# Columns that may have a signal, the clearest first; only one column of a file is read.
 SIGNAL_COLUMNS = (
     *("thumbs", "thumb", "thumbs_up", "feedback", "liked", "accepted", "preferred", "chosen", "is_good", "label"),
     *("verdict", "correct", "rating", "stars", "score"),
@@ -46,7 +46,7 @@ _BAD = frozenset(
         ),
     }
 )
-MIDDLE = (1 / 3, 2 / 3)  # part of a scale of numbers that says neither
+MIDDLE = (1 / 3, 2 / 3)  # part of a number scale that is neither bad nor good
 
 Signal = bool | float | None  # whether an output is bad, or a number on a scale whose range is not known yet
 
@@ -69,9 +69,9 @@ def signal_of(value: Any) -> Signal:
 
 
 def marks_of(signals: Iterable[Signal], low: float | None = None, high: float | None = None) -> list[bool | None]:
-    """Whether each output is bad; None where its signal says neither.
+    """Whether each output is bad; None if its signal is neither bad nor good.
 
-    A number counts by its place between the lowest and the highest, which are found where low and high are not given:
+    A number counts by its place between the lowest and the highest, those of the signals if low and high are None:
     the lower third is bad, the upper third good.
     """
     values = list(signals)
@@ -84,8 +84,8 @@ def marks_of(signals: Iterable[Signal], low: float | None = None, high: float | 
 def _place_of(value: float | None, low: float, high: float) -> bool | None:
     if value is None or not (isfinite(value) and high > low):
         return None
-    place = (value - low) / (high - low)
-    return True if place <= MIDDLE[0] else False if place >= MIDDLE[1] else None
+    position = (value - low) / (high - low)
+    return True if position <= MIDDLE[0] else False if position >= MIDDLE[1] else None
 
 
 def note_of(columns: Mapping[str, Any]) -> str | None:

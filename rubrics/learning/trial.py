@@ -10,10 +10,10 @@ from gradebook.rubrics.statistics.arrays import Floats
 from gradebook.rubrics.statistics.comparison import measure_unpaired
 from gradebook.rubrics.text.wording import counted
 
-MOST_UNSCORED = 0.2  # share of the outputs
-LEAST_SELF_AGREEMENT = 0.8  # share of the outputs asked twice that got the same level
-ENOUGH = 15  # good outputs, and bad ones, from which an interval with 0 drops a criterion
-CHECK_MERIT = 0.05  # by which a check may separate less than the judge that it repeats
+MOST_UNSCORED = 0.2  # largest share of unscored outputs
+LEAST_SELF_AGREEMENT = 0.8  # least share of outputs with the same level twice
+ENOUGH = 15  # with so many good and bad outputs, a criterion is dropped if its interval contains 0
+CHECK_MERIT = 0.05  # a check may separate less than an equal judge by this difference
 REPEATING = 0.9  # correlation of the scores of two criteria that measure the same
 
 
@@ -21,7 +21,7 @@ REPEATING = 0.9  # correlation of the scores of two criteria that measure the sa
 class Tried:
     """Scores of one criterion over the outputs of a trial.
 
-    scores: (output,), in [0, 1], NaN where unscored. again: the same, asked once more; NaN where it was not asked.
+    scores: (output,), in [0, 1], NaN where unscored. again: scores of a second request; NaN if there was none.
     is_bad: (output,), whether the output failed. cases: (output,).
     """
 
@@ -45,7 +45,7 @@ class Figures:
     good_mean: float | None = None
     bad_mean: float | None = None
     difference: float | None = None
-    low: float | None = None  # of its 95% interval; None with too few cases
+    low: float | None = None  # lower end of the difference's 95% interval; None with too few cases
     high: float | None = None
 
 
@@ -79,8 +79,8 @@ def measure_trial(tried: Tried) -> Figures:
 def drop_reason(figures: Figures, *, is_gate: bool = False) -> str | None:
     """Why a criterion is dropped; None if it is kept.
 
-    A gate need not separate, as what must never happen is rare. By a check it need not even vary: the check found the
-    outputs that it was drafted from.
+    A gate need not separate good from bad outputs, as its failures are rare. A gate by a check need not even vary: the
+    check failed the outputs that it was drafted from.
     """
     unscored_count = figures.output_count - figures.scored_count
     if unscored_count > MOST_UNSCORED * figures.output_count:
@@ -122,11 +122,11 @@ def separation(figures: Figures) -> str:
 
 
 def find_repeats(tried: Mapping[str, Tried], figures: Mapping[str, Figures]) -> dict[str, tuple[str, float]]:
-    """Criteria whose scores repeat another's: the one that separates less -> the other, and their correlation."""
+    """Criteria with redundant scores: the one that separates less -> (the other, their correlation)."""
     repeats: dict[str, tuple[str, float]] = {}
     for one, other in combinations(tried, 2):
-        both = ~np.isnan(tried[one].scores) & ~np.isnan(tried[other].scores)
-        scores = tried[one].scores[both], tried[other].scores[both]
+        is_scored = ~np.isnan(tried[one].scores) & ~np.isnan(tried[other].scores)
+        scores = tried[one].scores[is_scored], tried[other].scores[is_scored]
         if one in repeats or other in repeats or any(column.size < 3 or np.ptp(column) == 0 for column in scores):
             continue
         correlation = float(np.corrcoef(*scores)[0, 1])
@@ -144,16 +144,20 @@ def _merit(figures: Figures) -> float:
 def weights_of(figures: Mapping[str, Figures]) -> dict[str, float] | None:
     """Weights by the difference of good and bad outputs, in steps of 0.05.
 
-    None, for equal weights, where the data carry none: the intervals of the largest and the smallest difference
-    overlap, or a criterion has no interval.
+    None, which means equal weights, if the intervals of the largest and the smallest difference overlap, or a criterion
+    has no interval.
     """
-    known = [each for each in figures.values() if each.low is not None and each.high is not None and each.difference]
-    if len(known) < max(2, len(figures)):
+    measured = [
+        figure
+        for figure in figures.values()
+        if figure.low is not None and figure.high is not None and figure.difference
+    ]
+    if len(measured) < max(2, len(figures)):
         return None
-    ranked = sorted(known, key=lambda each: each.difference or 0.0)
+    ranked = sorted(measured, key=lambda figure: figure.difference or 0.0)
     if (ranked[0].high or 0.0) >= (ranked[-1].low or 0.0):
         return None
-    return {name: max(0.05, round(20 * (each.difference or 0.0)) / 20) for name, each in figures.items()}
+    return {name: max(0.05, round(20 * (figure.difference or 0.0)) / 20) for name, figure in figures.items()}
 
 
 def separates(scores: Sequence[float], is_cited: Sequence[bool]) -> tuple[int, int, bool]:

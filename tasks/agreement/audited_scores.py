@@ -54,7 +54,7 @@ def add_audited_source(connection: duckdb.DuckDBPyConnection, rubric: Rubric) ->
 
 
 def audited_sentence(row: Row) -> str:
-    """Sentence on the mean of a model under a cascade, as its audit corrects it. row: of `audited_scores`."""
+    """Sentence on a model's mean under a cascade, corrected by the audit. row: of `audited_scores`."""
     subject = f"{model_name(row)} on {row['criterion_id'] or 'the overall score'}"
     if row["corrected_mean"] is None:
         return f"The audit can't correct the mean of {subject}: {row['reason']}."
@@ -91,7 +91,7 @@ def _rows(verdicts: pa.Table, rubric: Rubric) -> Iterator[Row]:
 
 
 def _criterion_scores(rows: Sequence[Row], codes: Mapping[str, int]) -> Rated | Scored | None:
-    """Scores of a criterion; None without any. `Rated` if the audit has some of its outputs."""
+    """Scores of a criterion: `Rated` if the audit has some of its outputs, else `Scored`; None without scores."""
     scored = [row for row in rows if row["score"] is not None and row["by_rule"] is not None]
     if not scored:
         return None
@@ -106,11 +106,11 @@ def _criterion_scores(rows: Sequence[Row], codes: Mapping[str, int]) -> Rated | 
 def _overall(
     rubric: Rubric, rows: Mapping[str, Sequence[Row]], scores: Scores, output_count: int, case_count: int
 ) -> Row:
-    """Overall score as the weighted sum of its criteria, where each output has a score on all of them."""
+    """Overall score as the weighted sum of its criteria, if each output has a score on all of them."""
     weights = {name: weight for name, weight in effective_weights(rubric).items() if weight}
     base = sum(max(weight, 0.0) for weight in weights.values())
-    drawn = [of_criterion.n for of_criterion in scores.values() if isinstance(of_criterion, Rated)]
-    audited = min(drawn, default=0)
+    audited_counts = [of_criterion.n for of_criterion in scores.values() if isinstance(of_criterion, Rated)]
+    audited = min(audited_counts, default=0)
     gaps = [name for name in weights if len(_scored(rows.get(name, ()))) != output_count or name not in scores]
     reason = None
     if not base or set(rows) - {criterion.id for criterion in rubric.criteria}:

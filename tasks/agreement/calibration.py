@@ -53,7 +53,7 @@ _CHOSEN = {
     "gates": "gate-failing",
     "weak": "weak",
     "gold": "gold",
-}  # by selection of the rating page
+}  # rule of the rating page that chose an output -> clause
 
 _REACHED = """
 select distinct output_id from agreed_ratings
@@ -70,22 +70,22 @@ class Judged:
     """Outputs that the judge scored: one row per output and criterion, sorted by criterion, model and checkpoint.
 
     table: criterion_id, model, checkpoint, case_id, shared (cluster or case), sample_index, output_id, score,
-    rating (null if unrated), is_drawn, doubt_rating, gold_count. doubt_rates: by output, the probability that the
-    judge's doubt drew it, before the first output that nobody rated; drawn_ids: outputs that it drew; empty if none.
-    unjudged: number of outputs without a judge's score because people score them instead, if not 0. left_out: number of
+    rating (null if unrated), is_drawn, doubt_rating, gold_count. doubt_rates: by output, the probability of being
+    drawn by the judge's doubt, up to the first unrated output; drawn_ids: outputs drawn by doubt; empty if none.
+    unjudged: number of outputs that people score in place of the judge. left_out: number of
     ratings of outputs that a rule chose for rating, by the rule.
     """
 
     table: pa.Table
     unjudged: dict[Group, int]
     left_out: dict[Group, dict[str, int]]
-    is_weighted: bool = False  # the run's cases were drawn by stratum, so its means are weighted, and these are not
-    weighting_note: str | None = None  # how the run's means are weighted, where these are not
+    is_weighted: bool = False  # whether the run's means are weighted by stratum; the means here are not
+    weighting_note: str | None = None  # sentence on the weights of the run's means
     doubt_rates: Mapping[str, float] = field(default_factory=dict)
     drawn_ids: Collection[str] = frozenset()
 
     def where(self, is_chosen: pa.ChunkedArray) -> "Judged":
-        """Only some of the outputs. is_chosen: of each row."""
+        """Rows with a true is_chosen, (row,)."""
         return replace(self, table=self.table.filter(is_chosen).combine_chunks())
 
     @property
@@ -103,12 +103,12 @@ class Judged:
 class Sample:
     """One model and checkpoint on one criterion, with at least one rating.
 
-    levels: scores of the criterion's levels, ascending. selection: why the rated outputs are not a random sample, by
-    the judge's scores or by outputs without a score; None if nothing shows it. excused_count: outputs of the random
-    sample that people gave no score: the criterion does not apply, or the rating was retracted. left_out: which ratings
-    are not in the sample because a rule chose their outputs; None if there are none. note: why its estimates may be
-    biased. chosen_count: ratings of outputs that a rule chose. drawn: all outputs, with the ratings of those that the
-    judge's doubt drew beside those of the sample; None if it drew none, or too few beside a random sample.
+    levels: scores of the criterion's levels, ascending. selection: evidence that the rated outputs are not a random
+    sample, from the judge's scores or from outputs without a score; None without evidence. excused_count: outputs of
+    the random sample without a score by people: the criterion does not apply, or the rating was retracted. left_out:
+    which ratings are not in the sample because a rule chose their outputs; None if there are none. note: why its
+    estimates may be biased. chosen_count: ratings of outputs that a rule chose. drawn: all outputs, with the ratings of
+    the random sample and of outputs drawn by the judge's doubt; None if doubt drew none, or too few.
     """
 
     criterion_id: str
@@ -169,9 +169,9 @@ def read_judged(connection: duckdb.DuckDBPyConnection, run_id: str, criteria: Se
 
 
 def _read_doubt_draw(connection: duckdb.DuckDBPyConnection, run_id: str) -> tuple[dict[str, float], frozenset[str]]:
-    """Probability of each output to be drawn, and the outputs drawn: those before the first one without an answer.
+    """Probability of each output to be drawn by the queue `uncertain`, and the ids of the drawn outputs.
 
-    Of the queue `uncertain`, whose gold outputs count too. An answer may be that a criterion does not apply.
+    Both end before the first output without an answer. Gold outputs count too. "Does not apply" is an answer.
     """
     draw = draw_by_doubt(connection, run_id)
     reached = {name for (name,) in connection.execute(_REACHED, [page_source(run_id)]).fetchall()}
@@ -186,7 +186,7 @@ def samples_of(
 ) -> Iterator[Sample]:
     """Samples for each criterion, model and checkpoint with at least one rating.
 
-    codes: numbers of the cases, by `shared`; None: a numbering of each sample, or none if no case has several outputs.
+    codes: case number by `shared`; None: each sample has its own numbers, or none if no case has several outputs.
     """
     for positions in _slices(judged.table, ("criterion_id", "model", "checkpoint")):
         rows = judged.table.slice(positions.start, len(positions))
@@ -200,13 +200,13 @@ def samples_of(
         note = "; ".join(filter(None, (unjudged, judged.weighting_note))) or None
         is_drawn, is_rated = rows.column("is_drawn"), pc.is_valid(rows.column("rating"))
         excused_count = pc.sum(pc.and_not(is_drawn, is_rated)).as_py() or 0
-        # A sample that was drawn at random has to be off by more.
+        # A sample that was drawn at random needs stronger evidence.
         bound = MOST_SHIFT if pc.all(pc.filter(is_drawn, is_rated)).as_py() else suspicious_shift(rated)
         selection = _excused_note(excused_count, rated.n) or _selection_note(rated, bound)
         drawn, unanswered_count = _drawn(rows, judged.doubt_rates, judged.drawn_ids)
         drawn_count = 0 if drawn is None else int((~np.isnan(drawn.ratings)).sum())
         if drawn_count < LEAST_DRAWN and rated.n >= LEAST_RATED:
-            drawn, unanswered_count = None, 0  # too few for a mean of their own: the random sample's stays as it is
+            drawn, unanswered_count = None, 0  # too few for a mean of their own: use only the random sample
         if unanswered_count:
             excused_count += unanswered_count
             selection = _excused_note(excused_count, max(rated.n, drawn_count))
@@ -225,10 +225,10 @@ def samples_of(
 def rated_failures(
     connection: duckdb.DuckDBPyConnection, run_id: str, marks: Mapping[str, float | None]
 ) -> dict[tuple[str, str], Rated]:
-    """Judge and people on which outputs fail: by model with its checkpoint and criterion; 1 where an output fails.
+    """Failures by judge and people, by (model with checkpoint, criterion); 1 where an output fails.
 
-    marks: by criterion, the least score that passes; None: the best level's, less a tolerance for the judge's mean.
-    Only random samples of at least one rating; none of a run whose cases were drawn by stratum.
+    marks: criterion -> least passing score; None: the best level's score, less a tolerance for the judge's mean.
+    Only random samples with at least one rating; empty for a run whose cases were drawn by stratum.
     """
     judged = read_judged(connection, run_id, list(marks))
     if judged.is_weighted or not judged.table.num_rows:
@@ -274,9 +274,9 @@ def _rated(rows: pa.Table, codes: Mapping[str, int] | None) -> Rated:
 
 
 def _drawn(rows: pa.Table, rates: Mapping[str, float], drawn_ids: Collection[str]) -> tuple[Drawn | None, int]:
-    """Outputs with the ratings of both samples, and how many the judge's doubt drew that have no rating.
+    """Outputs with the ratings of both samples, and the count of outputs drawn by doubt that have no rating.
 
-    An output may be in both samples, which are independent: its probability is that of either, whichever it came by.
+    An output may be in both samples, which are independent; its probability is that of being in at least one.
     """
     ratings, by_doubt, scores = (rows.column(name).to_numpy() for name in ("rating", "doubt_rating", "score"))
     output_ids = rows.column("output_id").to_pylist()
@@ -291,7 +291,7 @@ def _drawn(rows: pa.Table, rates: Mapping[str, float], drawn_ids: Collection[str
 
 
 def _not_drawn(left_out: Mapping[str, int], rows: pa.Table, drawn_ids: Collection[str]) -> dict[str, int]:
-    """Numbers of ratings that stay left out beside those that the judge's doubt drew, gold outputs among them."""
+    """Counts of ratings that stay left out, by rule: all but those of outputs drawn by the judge's doubt."""
     counts = zip(rows.column("output_id").to_pylist(), rows.column("gold_count").to_pylist(), strict=True)
     drawn_gold_count = sum(count or 0 for output_id, count in counts if output_id in drawn_ids)
     remaining = {**left_out, "uncertain": 0, "gold": left_out.get("gold", 0) - drawn_gold_count}
@@ -365,8 +365,8 @@ class Calibration:
     n: rated outputs that the judge scored; unrated_count: its other scored outputs. corrected: PPI++; if the rated
     outputs are not a random sample, weighted by the judge's scores, or None. weight: of the judge's scores in PPI++,
     0..1. more_count: further ratings needed to halve its interval; more_reason: why it is None. note: why the estimates
-    may be biased. is_random: False: the judge scored the rated outputs differently from the others, so that no
-    difference from the corrected mean is a finding. chosen_count: ratings of outputs that a rule chose.
+    may be biased. is_random: False if the judge scored the rated outputs differently from the others; a
+    difference from the corrected mean is then no finding. chosen_count: ratings of outputs that a rule chose.
     """
 
     criterion_id: str
@@ -402,7 +402,7 @@ class RunCalibration:
 
     @property
     def more_count(self) -> int:
-        """Outputs to rate, on all criteria, that halve every interval of which this is possible: summed over models."""
+        """Count of outputs to rate on all criteria, summed over models, that halves every interval where possible."""
         most: dict[str, int] = {}
         for row in self.rows:
             most[row.name] = max(most.get(row.name, 0), row.more_count or 0)
@@ -430,7 +430,7 @@ def calibrated_means(
 
 
 def corrected_row(means: Calibration) -> Row:
-    """Flat row with the judge's mean and the corrected mean. note: why the latter is None or may be biased.
+    """Flat row with the judge's mean and the corrected mean. note: why the corrected mean is None or may be biased.
 
     n: rated outputs.
     """
@@ -466,7 +466,7 @@ def calibrate_run(
         judged = read_judged(connection, run_id, None if criterion_id is None else [criterion_id])
         rows = tuple(_calibrate(sample) for sample in samples_of(connection, judged))
         offered = offered_note(connection, run_id, lake_words)
-    why_none = None if rows else _why_none(judged, unrated_note(run_id, lake_words, what="what the judge scored"))
+    why_none = None if rows else _missing_reason(judged, unrated_note(run_id, lake_words, what="what the judge scored"))
     note = "; ".join(filter(None, (why_none, offered))) or None
     return RunCalibration(run, rows, _next_outputs(judged.table, next_count), note)
 
@@ -487,7 +487,7 @@ def _calibrate(sample: Sample) -> Calibration:
             corrected = drawn_mean(sample.drawn)
             more_count, more_reason = None, _BY_DOUBT
     else:
-        # The judge's scores do not tell which outputs people give no score.
+        # The judge's scores do not predict which outputs get no score from people.
         corrected = Estimate(None, None, None, None) if sample.excused_count else post_stratified_mean(rated)
         mean_of_rated = Estimate(float(rated.ratings.mean()), None, None, _NOT_RANDOM)
         rogan_gladen = Estimate(None, None, None, _NOT_RANDOM)
@@ -524,7 +524,7 @@ def _selection_words(selection: str | None, corrected: Estimate) -> str | None:
     )
 
 
-def _why_none(judged: Judged, unrated: str) -> str:
+def _missing_reason(judged: Judged, unrated: str) -> str:
     if judged.unjudged_words:
         return f"nobody rated an output that the judge scored; {judged.unjudged_words}"
     return unrated if judged.table.num_rows else "no verdict of this run is a judge's"

@@ -18,7 +18,7 @@ TITLES = {
     JUDGE_RATERS: "judge against raters",
     JUDGES: "judges among themselves",
 }
-SHOWN = {  # statistic -> heading, what matters most first, as a narrow terminal shows only the first ones
+SHOWN = {  # statistic -> heading, most important first: a narrow terminal shows only the first columns
     "alpha_ordinal": "alpha, ordinal",
     "bias": "bias",
     "percent_agreement": "agreement",
@@ -34,7 +34,10 @@ def measure_words(figure: Measure | Estimate | Strength) -> str:
 
 
 def agreement_columns(parts: Sequence[AgreementPart], *, has_who: bool) -> Cells[AgreementPart]:
-    """Columns of parts of one kind: the statistics that one of them has. has_who: a column for the judge or rater."""
+    """Columns of agreements of one kind, with a column for each known statistic.
+
+    has_who: a column for the judge or rater.
+    """
     statistics = [name for name in SHOWN if any(part.measure(name).value is not None for part in parts)]
     who: Cells[AgreementPart] = {"who": lambda part: part.judge or part.rater or ""} if has_who else {}
     return {

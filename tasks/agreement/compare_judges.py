@@ -19,7 +19,7 @@ from gradebook.tasks.lake.rows import Row, model_name, read_rows, read_run_cost
 from gradebook.tasks.lake.sql import query
 
 SEED = 20_261_101
-LEAST_OUTPUTS = 20  # rated outputs in common; fewer say little about pairs
+LEAST_OUTPUTS = 20  # rated outputs in common; fewer give too few pairs
 Unit = tuple[str, str]  # criterion and output
 
 
@@ -27,9 +27,9 @@ Unit = tuple[str, str]  # criterion and output
 class JudgeChoice:
     """One judge on one criterion, over the rated outputs that all judges scored.
 
-    models_alike, model_pairs: pairs of models that its means order as people's means do, of those that people tell
-    apart. outputs: pairs of outputs. bias: its mean score minus people's. trust: its passes and probabilities against
-    people's, None where no verdict is its own. reason: why there is no accuracy.
+    model_pairs: pairs of models that people's means tell apart; models_alike: those that the judge's means order alike.
+    outputs: pairs of outputs. bias: its mean score minus people's. trust: its passes and probabilities against
+    people's; None if no verdict is the judge's own. reason: why there is no accuracy.
     """
 
     run_id: str

@@ -50,7 +50,7 @@ AGREEMENT_SCHEMA = pa.schema(
 )
 LEAST_OUTPUTS = 2  # one output is too few for any statistic
 MOST_ONE_BY_ONE = (
-    50  # raters; beyond that, one row for each says little, and the time grows with the square of their number
+    50  # raters: with more, a row for each rater says little, and the time grows with the square of their number
 )
 
 Floats = NDArray[np.float64]
@@ -60,13 +60,13 @@ Floats = NDArray[np.float64]
 class Group:
     """Two sides to compare. judge, rater: None for all of them; as the judge, None also means the run's verdict.
 
-    settled: positions of the decisions that count instead of the others' opinions, where there are some.
+    settled: positions of decisions, which replace the others' opinions on their outputs.
     """
 
     kind: str
     judge: str | None
     rater: str | None
-    first: tuple[int, ...]  # rows of `ScoreMatrix`; empty: compare all others with each other
+    first: tuple[int, ...]  # row positions in `ScoreMatrix`; empty: compare all others with each other
     others: tuple[int, ...]
     settled: tuple[int, ...] = ()
 
@@ -75,9 +75,9 @@ class Group:
 class ScoreMatrix:
     """Levels and scores on one criterion by raters and judges. levels, scores: (scorer, output), NaN if missing.
 
-    names: (scorer,), side and name of each rater or judge; those of a side are adjacent. If every score is that of its
-    level, both arrays are the same. scale: (level,), scores of the criterion's levels, ascending; empty if unknown.
-    cases: (output,), number of its cluster or case. gaps: (output,), whether the judge left its verdict unscored.
+    names: (scorer,), side and name of each rater or judge; rows of a side are adjacent. levels and scores are the same
+    array if every score is that of its level. scale: (level,), scores of the criterion's levels, ascending; empty if
+    unknown. cases: (output,), number of its cluster or case. gaps: (output,), whether the judge's verdict is unscored.
     """
 
     criterion_id: str
@@ -95,8 +95,8 @@ class ScoreMatrix:
     def arguments(self, group: Group) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
         """Arguments of `measure_raters` or, with only the paired scores, of `measure_sides`."""
         if not group.first:
-            side = slice(group.others[0], group.others[-1] + 1)
-            return self.levels[side], self.scores[side], self.scale, self.cases
+            other_rows = slice(group.others[0], group.others[-1] + 1)
+            return self.levels[other_rows], self.scores[other_rows], self.scale, self.cases
         levels, scores = self.levels_and_scores(group)
         outputs = np.flatnonzero(~np.isnan(scores[0]))
         has_pair = ~np.isnan(scores[1:, outputs]).all(axis=1)
@@ -124,7 +124,7 @@ def add_agreement_source(connection: duckdb.DuckDBPyConnection, lake: Lake, fold
 
 
 def agreement_table(connection: duckdb.DuckDBPyConnection, criterion_id: str | None = None) -> pa.Table:
-    """A row a criterion, kind, judge, rater and statistic, as `AGREEMENT_SCHEMA`. connection: has `statements`."""
+    """One row per criterion, kind, judge, rater and statistic, as `AGREEMENT_SCHEMA`. connection: has `statements`."""
     matrices = read_score_matrices(connection, criterion_id)
     rows = [row for matrix in matrices for group in groups_of(matrix) for row in _rows(matrix, group)]
     return pa.Table.from_pylist(rows, schema=AGREEMENT_SCHEMA)
@@ -137,7 +137,7 @@ def read_score_matrices(
     parameters = {"criterion_id": criterion_id, "least_count": LEAST_OUTPUTS}
     ids = [row[0] for row in connection.execute(query("agreement/compared_criteria"), parameters).fetchall()]
     for compared_id in ids:
-        # Ordered: cases are grouped by position, and the same run must come to the same intervals.
+        # Ordered, so that the same run gets the same intervals: cases are grouped by position.
         statements = (
             connection.execute(
                 "select output_id, side, who, level_score, score, shared from statements where criterion_id = ? "
@@ -196,7 +196,7 @@ def _judge_measures(matrix: ScoreMatrix, group: Group) -> tuple[Measure, Measure
 
 
 def level_table(matrix: ScoreMatrix, group: Group) -> tuple[Floats, NDArray[np.int64]]:
-    """Levels, and their confusion matrix between the two sides; empty if scores are not levels."""
+    """Scores of the levels, and the confusion matrix of the two sides; both empty if scores are not levels."""
     levels, _, scale, _ = matrix.arguments(group)
     levels_of_scale = scale_of(levels, scale)
     if levels_of_scale is None:
@@ -205,7 +205,7 @@ def level_table(matrix: ScoreMatrix, group: Group) -> tuple[Floats, NDArray[np.i
 
 
 def _one_side(matrix: ScoreMatrix, kind: str, positions: list[int]) -> Iterator[Group]:
-    """Scorers of one side compared with each other, then each against the others."""
+    """Groups of one side: all scorers with each other, then each scorer with the others."""
     if len(positions) < 2:
         return
     yield Group(kind, None, None, (), tuple(positions))
@@ -263,7 +263,7 @@ _DECISIONS_OF_FILE = (
     "select output_id, criterion_id, rater as adjudicator, level_id, score, rated_at as decided_at, question_digest, "
     "line from given_ratings where source = 'adjudication'"
 )
-NO_DECISIONS = (  # of a version before there were some
+NO_DECISIONS = (  # replaces the table in lakes of earlier versions
     "select null::varchar as output_id, null::varchar as criterion_id, null::varchar as adjudicator, "
     "null::varchar as level_id, null::double as score, null::timestamptz as decided_at, 0 as line where false"
 )
@@ -306,7 +306,7 @@ def add_statements_of_files(
 
 
 def add_statements_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> bool:
-    """Make `statements` from what the lake holds of a published run, and of all ratings of its outputs by now.
+    """Make `statements` from a published run in the lake, and all current ratings of its outputs.
 
     connection: to the lake. Returns whether there is anything to compare.
     """
@@ -333,7 +333,7 @@ def add_ratings_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> No
 
 
 def add_decisions_of_run(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make latest_decisions, which is empty at a version before there were decisions. Needs `add_ratings_of_run`."""
+    """Make latest_decisions, empty for a lake version without a table of decisions. Needs `add_ratings_of_run`."""
     for decisions in (_DECISIONS, NO_DECISIONS):
         with suppress(duckdb.CatalogException):
             answers = query("rubric_store/answers", given=f"({decisions})")

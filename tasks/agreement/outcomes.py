@@ -30,10 +30,10 @@ from gradebook.tasks.lake.connections import commit, connect_up_to_date, upgrade
 from gradebook.tasks.lake.rows import Row, insert_rows, make_table, model_name, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
 
-MOST_UNITS = 5_000  # outputs of a correlation: more are drawn at random
+MOST_UNITS = 5_000  # outputs of a correlation: of more outputs, a random sample is used
 SEED = 20_261_126
 OVERALL = ""
-WEIGHT_DIGITS = 4  # of a suggested weight
+WEIGHT_DIGITS = 4  # decimals of a suggested weight
 LIMITS = (
     "Correlations over the cases of this run show no cause, and weights fitted to an outcome hold for these cases "
     "alone: criteria that hardly vary can't show what they are worth, noise of the judge weakens all, and outcomes may "
@@ -44,9 +44,10 @@ _GROUPS = "select model, checkpoint from run_scores where run_id = ? order by mo
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """Correlation of one score with an outcome. criterion_id: empty: the overall score. Intervals: 95%; None: unknown.
+    """Correlation of one score with an outcome. criterion_id: empty for the overall score.
 
-    weight: in the rubric now, as a share; suggested: by `suggest_weights`, with its interval.
+    Intervals: 95%; None: unknown. weight: in the current rubric, as a share; suggested: by `suggest_weights`, with its
+    interval.
     """
 
     criterion_id: str
@@ -91,7 +92,7 @@ def measure_outcomes(lake: Lake, run_id: str) -> tuple[OutcomeFollowing, ...]:
 
 
 def outcomes_of(connection: duckdb.DuckDBPyConnection, run_id: str, rubric: Rubric) -> tuple[OutcomeFollowing, ...]:
-    """Outcomes as `measure_outcomes` returns them, on a connection to the lake."""
+    """Outcomes of a published run, as `measure_outcomes`, over an open connection to the lake."""
     if not connection.execute("select 1 from outcomes limit 1").fetchall():
         return ()
     cells = read_rows(connection, query("agreement/outcome_cells"), run_id=run_id)
@@ -103,7 +104,7 @@ def outcomes_of(connection: duckdb.DuckDBPyConnection, run_id: str, rubric: Rubr
 
 
 def rubric_with_weights(rubric: Rubric, following: Sequence[OutcomeFollowing], today: date) -> Rubric:
-    """The next version of a rubric, with the weights suggested by the outcome that they explain best.
+    """Next version of a rubric, with the suggested weights that explain their outcome best.
 
     A criterion that never varied has no suggestion and keeps its share. today: of the review. Raises
     `InputError` if there is no suggestion, or the rubric has penalties, whose sign no outcome decides.
@@ -142,7 +143,7 @@ def rubric_with_weights(rubric: Rubric, following: Sequence[OutcomeFollowing], t
 
 
 def propose_weights(lake: Lake, run_id: str, today: date) -> Rubric:
-    """`rubric_with_weights` of a published run and its outcomes."""
+    """Next version of a published run's rubric, with the weights that its outcomes suggest."""
     with connect_up_to_date(lake) as connection:
         run = read_published_run(connection, lake, run_id, query("agreement/rubric_of_run"))
         rubric = rubric_from_body(run["body"])
@@ -155,10 +156,12 @@ def _by_group(cells: Sequence[Row], rubric: Rubric) -> Iterator[OutcomeFollowing
 
     for _, group in groupby(sorted(cells, key=key), key):
         rows = [*group]
-        units = [*dict.fromkeys(row["output_id"] for row in rows)]  # an output without an overall score has others
+        units = [
+            *dict.fromkeys(row["output_id"] for row in rows)
+        ]  # an output without an overall score may have criterion scores
         if len(units) > MOST_UNITS:
-            drawn = np.random.default_rng(SEED).choice(len(units), MOST_UNITS, replace=False)
-            units = [units[position] for position in np.sort(drawn).tolist()]
+            sampled = np.random.default_rng(SEED).choice(len(units), MOST_UNITS, replace=False)
+            units = [units[position] for position in np.sort(sampled).tolist()]
         yield _follow(rows, {unit: position for position, unit in enumerate(units)}, rubric)
 
 
@@ -172,9 +175,9 @@ def _follow(rows: Sequence[Row], positions: dict[str, int], rubric: Rubric) -> O
         if position is not None and column is not None:
             scores[position, column], values[position], shared[position] = row["score"], row["value"], row["shared"]
     cases = np.unique(shared.astype(str), return_inverse=True)[1].astype(np.int64)
-    first = rows[0]
+    first_row = rows[0]
     weights = {name: weight for name, weight in effective_weights(rubric).items() if weight}
-    fit = _suggest(scores, values if first["is_higher_better"] else -values, cases, columns, weights)
+    fit = _suggest(scores, values if first_row["is_higher_better"] else -values, cases, columns, weights)
     total = sum(abs(weight) for weight in weights.values())
     followed = []
     for name in names:
@@ -196,10 +199,10 @@ def _follow(rows: Sequence[Row], positions: dict[str, int], rubric: Rubric) -> O
             )
         )
     return OutcomeFollowing(
-        first["name"],
-        first["grain"],
-        model_name(first),
-        bool(first["is_higher_better"]),
+        first_row["name"],
+        first_row["grain"],
+        model_name(first_row),
+        bool(first_row["is_higher_better"]),
         tuple(followed),
         None if fit is None else _none_if_nan(fit.r2_fit),
         None if fit is None else _none_if_nan(fit.r2_now),
@@ -211,7 +214,7 @@ def _suggest(
 ) -> SuggestedWeights | None:
     """Suggested weights of the weighted criteria, over the outputs that all of them and the overall score have."""
     weighted_columns = [columns[name] for name in weights]
-    signs = np.sign([*weights.values()])  # a penalty counts by its absence
+    signs = np.sign([*weights.values()])  # the absence of a penalty is good
     is_complete = ~np.isnan(scores[:, [0, *weighted_columns]]).any(axis=1) & ~np.isnan(values)
     if not weighted_columns or not is_complete.any():
         return None
@@ -256,7 +259,7 @@ def cells_of(row: Followed) -> tuple[str, ...]:
 
 
 GRAINS = {"output": "output_id", "case": "case_id", "day": "day"}
-MOST_NAME = 100  # characters
+MOST_NAME = 100  # characters of an outcome's name
 _KEY = ("name", "grain", "output_id", "case_id", "day", "model")
 _COUNTS = "select count(*) filter (not is_changed) as new_count, count(*) filter (is_changed) as changed_count "
 _COUNTS += "from fresh_outcomes"
@@ -267,7 +270,7 @@ _INSERT = "insert into outcomes by name select * exclude (is_changed) from fresh
 
 @dataclass(frozen=True, slots=True)
 class OutcomeFile:
-    """File of outcomes. name: of all rows without one. is_higher_better: whether a higher value is better."""
+    """File of outcomes. name: for rows without a name. is_higher_better: whether a higher value is better."""
 
     files: str
     name: str | None = None
@@ -277,7 +280,10 @@ class OutcomeFile:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeImport:
-    """Result of an import. changed_count: rows whose earlier value was replaced. unmatched_count: of no output."""
+    """Result of an import. changed_count: rows whose earlier value was replaced.
+
+    unmatched_count: rows that fit no output.
+    """
 
     row_count: int
     new_count: int
@@ -357,7 +363,7 @@ def _outcome_row(content: Mapping[str, Any], columns: Mapping[str, str], file: O
     cells = {name: content.get(column) for name, column in columns.items()}
     cells = {name: None if value == "" else value for name, value in cells.items()}
     grains = [grain for grain, column in GRAINS.items() if cells[column] is not None]
-    # The grain is the narrowest one: an output is of a case, and a case may have a day.
+    # The narrowest grain counts: an output belongs to a case, and a case may have a day.
     if not grains:
         return "found no output_id, case_id or day, expected one of them"
     grain = grains[0]
@@ -380,7 +386,7 @@ def _outcome_row(content: Mapping[str, Any], columns: Mapping[str, str], file: O
 
 
 def _number(value: Any) -> float | None:
-    """Number of a cell; a truth value counts as 0 or 1."""
+    """Number in a cell; a truth value counts as 0 or 1; None for anything else."""
     truth_values = {"true": 1.0, "false": 0.0}
     try:
         number = (

@@ -1,5 +1,5 @@
-"""Choices between two outputs of a case: which model people prefer, whether the judge prefers the same, and the
-models of a run ranked by the choices of people, of the judge, and of the scores.
+"""Choices between two outputs of a case: people's preferences between models, agreement of the judge with them, and
+rankings of a run's models by choices of people, choices of the judge, and scores.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ from gradebook.tasks.lake.sql import query
 
 LEAST_CASES = 2
 TIE = 0.5
-EQUAL = 1e-9  # a smaller difference of scores is none
+EQUAL = 1e-9  # scores with a smaller difference count as equal
 _PAIR = ("criterion_id", "model_a", "checkpoint_a", "model_b", "checkpoint_b")
 
 
@@ -31,8 +31,8 @@ _PAIR = ("criterion_id", "model_a", "checkpoint_a", "model_b", "checkpoint_b")
 class Preference:
     """Choices of all raters between the outputs of two models on one criterion, each rater's latest.
 
-    b_share: share of the choices that prefer B, a tie counts as half; over cases. judge: share of the choices that
-    prefer one side on which the judge's scores differ to the same side; the others are not counted.
+    b_share: share of the choices that prefer B, over cases; a tie counts as half. judge: share of the choices without
+    tie that the judge's scores agree with; pairs with equal scores are not counted.
     """
 
     criterion_id: str
@@ -92,15 +92,15 @@ def share_over_cases(name: str, values: Floats, cases: NDArray[np.str_], why_non
 
 
 PEOPLE, JUDGE, SCORES = "people", "judge", "scores"
-_TWO_SIDED = 1.959963984540054  # standard deviations that noise exceeds in 5%
+_TWO_SIDED = 1.959963984540054  # standard deviations that noise exceeds in 5% of cases
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRanking:
     """Ranking of models by Davidson's model. source: people, judge or scores; criterion_id: of the choices.
 
-    tie_margin: difference of two scores up to which they tie. at_equal_length: the ranking with the difference of the
-    outputs' log lengths taken out, per doubling; None without choices.
+    tie_margin: largest difference of two scores that counts as a tie. at_equal_length: ranking adjusted for the
+    outputs' log lengths, effect per doubling; None without choices.
     """
 
     source: str
@@ -149,7 +149,7 @@ def rank_run(connection: duckdb.DuckDBPyConnection, run_id: str, criterion_id: s
 
 
 def tie_margin(connection: duckdb.DuckDBPyConnection, *run_ids: str) -> float:
-    """Difference of two overall scores that the judge's noise alone exceeds in 5%; run_ids: of each side, or of both.
+    """Difference of two overall scores that the judge's noise alone exceeds in 5%. run_ids: one for each side, or one.
 
     `EQUAL` if no judge replied several times.
     """
@@ -159,7 +159,7 @@ def tie_margin(connection: duckdb.DuckDBPyConnection, *run_ids: str) -> float:
 
 
 def wins_of(differences: Floats, margin: float) -> Floats:
-    """1 where the second wins, 0 where the first does, 0.5 within the margin."""
+    """Outcome of each pair: 1 if the second side wins, 0 if the first wins, 0.5 within the margin."""
     return np.where(np.abs(differences) <= margin, 0.5, (differences > 0).astype(np.float64))
 
 

@@ -1,7 +1,7 @@
 """Agreement of raters and judges on a published run's outputs and their parts, by all current ratings.
 
-Parts are steps of agents and claims. The trust in a judge is its rate of people's failures that it finds, criterion by
-criterion, and the calibration of its probabilities.
+Parts are steps of agents and claims. Trust in a judge is measured by criterion: the share of people's failures that
+it finds, and the calibration of its probabilities.
 """
 
 import json
@@ -63,10 +63,10 @@ class StepAgreement:
 
     A lead's decision about a step replaces the raters' marks in comparisons with the judge, not among the raters.
     judges: votes of a panel's or cascade's judges, or of one judge asked repeatedly. n: steps with two marks; kappa:
-    Cohen's of two sides, Conger's of more than two raters or votes. found_rate: share of the steps that a rater marked
-    below the best label which the judge, or the other rater or vote, did too. same_type_rate: share of the steps that
-    both marked so, with the same type of error. Intervals are over cases. error_pairs: type by the first, type by the
-    second, count of marks, where one of them has an error; a type is None where there was no error.
+    Cohen's of two sides, Conger's of more than two raters or votes. found_rate: share of the steps marked below the
+    best label by a rater that the judge (or the other rater or vote) marked so too. same_type_rate: of steps that both
+    marked so, the share with the same type of error. Intervals are over cases. error_pairs: (type by the first, type by
+    the second, count), for steps on which one of them has an error; type None: no error.
     """
 
     criterion_id: str
@@ -97,8 +97,8 @@ def measure_claims(
 ) -> tuple[StepAgreement, ...]:
     """One row for each criterion and kind of pairs with claims that two marked; none in an older lake.
 
-    Claims are measured as steps are. found_rate: share of the claims not marked as supported by a rater which the
-    judge, or the other rater, did not mark as supported either. error_type: contradicted, or not_in_source, which
+    Claims are measured as steps are. found_rate: of the claims that a rater did not mark as supported, the share that
+    the judge (or the other rater) did not either. error_type: contradicted, or not_in_source, which
     includes unverified.
     """
     try:
@@ -165,13 +165,13 @@ def _step_agreement(
     measure = measure_raters if is_mutual else measure_sides
     agreement = measure(scores, scores, np.unique(scores[~np.isnan(scores)]), cases)
     measures = {row.statistic: row for row in agreement.measures}
-    # Among raters or votes, each is the other's reference in turn; the judge is compared with the rater.
-    references = [*pairs, *((other, one) for one, other in pairs)] if is_mutual else list(pairs)
+    # Among raters or votes, each is once the reference; for the judge, the rater is the reference.
+    references = [*pairs, *((other, first_mark) for first_mark, other in pairs)] if is_mutual else list(pairs)
     missed = [turn for turn in references if turn[1]["score"] < BEST]
     with_error = [
         turn for turn in missed if turn[0]["score"] < BEST and (turn[0]["error_type"] or turn[1]["error_type"])
     ]
-    types = Counter((one["error_type"], other["error_type"]) for one, other in pairs)
+    types = Counter((first_mark["error_type"], other["error_type"]) for first_mark, other in pairs)
     yield StepAgreement(
         criterion_id,
         kind,
@@ -179,10 +179,15 @@ def _step_agreement(
         len({pair[0]["shared"] for pair in pairs}),
         measures["percent_agreement"],
         measures["conger_kappa"],  # of two sides it is Cohen's
-        _share("found_rate", [one["score"] < BEST for one, _ in missed], missed, "nothing is below the best label"),
+        _share(
+            "found_rate",
+            [first_mark["score"] < BEST for first_mark, _ in missed],
+            missed,
+            "nothing is below the best label",
+        ),
         _share(
             "same_type_rate",
-            [one["error_type"] == other["error_type"] for one, other in with_error],
+            [first_mark["error_type"] == other["error_type"] for first_mark, other in with_error],
             with_error,
             _NO_PAIR,
         ),
@@ -198,7 +203,7 @@ def _share(name: str, values: Sequence[bool], turns: Sequence[tuple[Row, Row]], 
     return share_over_cases(name, shares, np.array([one["shared"] for one, _ in turns], dtype=np.str_), why_none)
 
 
-ROUNDING = 1e-9  # of scores
+ROUNDING = 1e-9  # rounding error of scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +223,7 @@ def measure_trust(
 ) -> tuple[CriterionTrust, ...]:
     """Trust on the criteria of a published run that a judge scored and people rated, in the rubric's order.
 
-    An output passes a criterion from its threshold on; of a gate without one with the best level, else from 0.5 on.
+    An output passes a criterion if its score reaches the threshold; without one, the best level of a gate, else 0.5.
     Reads latest_ratings and latest_decisions, as `add_statements_of_run` makes them.
     """
     rows = read_rows(connection, query("agreement/judged_and_rated"), run_id=run_id, criterion_id=criterion_id)
@@ -230,7 +235,7 @@ def measure_trust(
 
 
 def trust_on(rows: Sequence[Row], temperature: float | None) -> JudgeTrust:
-    """Trust by the rows of judged_and_rated of one criterion, one at least. temperature: of its recalibration."""
+    """Trust from the rows of judged_and_rated of one criterion, at least one. temperature: of its recalibration."""
     cases = np.unique([str(row["case_id"]) for row in rows], return_inverse=True)[1]
     passed, judged = (np.array([_is_passed(row, row[column]) for row in rows]) for column in ("people_score", "score"))
     probabilities = np.array([_probability(row, temperature) for row in rows])
@@ -242,7 +247,7 @@ def _is_passed(row: Row, score: float) -> bool:
 
 
 def read_temperatures(connection: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, float]:
-    """Temperatures by criterion of a run whose judge was recalibrated."""
+    """Temperature of each criterion of a run whose judge was recalibrated."""
     (run,) = read_rows(connection, "select judge, settings from runs where run_id = ?", run_id)
     settings = json.loads(run["settings"]) if isinstance(run["settings"], str) else run["settings"] or {}
     temperatures: dict[str, float] = settings.get("recalibration", {}).get(run["judge"], {}).get("temperatures", {})
@@ -250,7 +255,7 @@ def read_temperatures(connection: duckdb.DuckDBPyConnection, run_id: str) -> dic
 
 
 def _probability(row: Row, temperature: float | None) -> float:
-    """Probability of passing under the judge's distribution, as it was recalibrated; NaN without one."""
+    """Probability of passing by the judge's recalibrated distribution; NaN without a distribution."""
     if row["distribution"] is None:
         return float("nan")
     scores = dict(row["levels"])
@@ -438,7 +443,7 @@ def _agreement_parts(matrix: ScoreMatrix, *, is_by_rater: bool) -> Iterator[Agre
 
 
 def unweighted_words(connection: duckdb.DuckDBPyConnection, run_id: str) -> str | None:
-    """Note on cases that were drawn by stratum but count as one each; None if a run's were not."""
+    """Note on cases that were drawn by stratum but count with equal weight; None for other runs."""
     ((drawn_count,),) = connection.execute(_DRAWN, [run_id]).fetchall()
     return UNWEIGHTED if drawn_count else None
 
@@ -457,7 +462,7 @@ def _note(parts: list[AgreementPart], crowded: list[str], other_notes: Sequence[
 
 
 def _chosen_words(connection: duckdb.DuckDBPyConnection, run_id: str, criterion_id: str | None) -> str | None:
-    """Note on ratings that count in the agreement although their outputs are no random sample; None without any."""
+    """Note on ratings that count in the agreement although their outputs are no random sample; None without them."""
     criteria = None if criterion_id is None else [criterion_id]
     counts: Counter[str] = Counter()
     for row in read_rows(connection, query("agreement/left_out_counts"), run_id=run_id, criteria=criteria):

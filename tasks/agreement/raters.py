@@ -1,4 +1,4 @@
-"""Raters of a published run: how much each rated, how far each agrees with the others, and who is stricter.
+"""Raters of a published run: their counts of ratings, agreement with the others, and severity.
 
 Levels of outputs are settled from the levels by raters and judges, weighted by the errors of each (Dawid and Skene).
 """
@@ -53,7 +53,7 @@ class ScorerErrors:
 
 @dataclass(frozen=True, slots=True)
 class SettledCriterion:
-    """Settled levels of a criterion. levels: scores of its levels, 0..1; shares: of the outputs at each.
+    """Settled levels of a criterion. levels: scores of its levels, 0..1; shares: of outputs at each level.
 
     labels: output_id, level (its score) and probability of each output. reason: why nothing is settled.
     """
@@ -112,16 +112,17 @@ def settle_criterion(matrix: ScoreMatrix, output_ids: list[str]) -> SettledCrite
     return SettledCriterion(matrix.criterion_id, None, tuple(scale.tolist()), shares, tuple(errors), tuple(settled))
 
 
-LEAST_SHEET_S = 3.0  # too short to read an output
+LEAST_SHEET_S = 3.0  # in a shorter time no output can be read
 READING_RATE = 100.0  # characters a second: four times as fast as people read
 
 
 @dataclass(frozen=True, slots=True)
 class RaterRow:
-    """One rater. beside: all other raters. decisions: share of decided ratings with the level that was decided.
+    """One rater. beside: comparison with all other raters.
 
-    gold: share of the ratings of gold outputs with the level that was settled. severity: the rater's scores minus those
-    of the average rater on the same outputs, below 0: stricter; None if the raters share no outputs.
+    decisions: share of decided ratings with the level that was decided. gold: share of the ratings of gold outputs with
+    the level that was settled. severity: the rater's scores minus those of the average rater on the same outputs, below
+    0: stricter; None if the raters share no outputs.
     """
 
     rater: str
@@ -135,7 +136,7 @@ class RaterRow:
 
 @dataclass(frozen=True, slots=True)
 class ModelMean:
-    """Mean rating of a model, plain and adjusted for the severity of those who rated it."""
+    """Mean rating of a model, plain and adjusted for the severity of its raters."""
 
     model: str
     mean: AdjustedMean
@@ -152,7 +153,7 @@ class RaterPair:
 
 @dataclass(frozen=True, slots=True)
 class RaterPace:
-    """Time of a rater on the rating page. fast_sheet_count: sheets submitted sooner than the output can be read."""
+    """Time of a rater on the rating page. fast_sheet_count: sheets submitted faster than the output can be read."""
 
     rater: str
     sheet_count: int
@@ -163,7 +164,7 @@ class RaterPace:
 
 @dataclass(frozen=True, slots=True)
 class RunRaters:
-    """Raters of a run by name, and their pairs if requested. note: why there are none.
+    """Raters of a run by name, and their pairs if requested. note: why there are no raters.
 
     paces: of the raters whose time is known, on all criteria. settled: levels settled from raters and judges, if
     requested.
@@ -187,9 +188,9 @@ class RunRaters:
 
 @dataclass(frozen=True, slots=True)
 class _Sheets:
-    """scores, decided, gold: (rater, unit), NaN where missing. outputs, criteria, cases: (unit,), numbers of each.
+    """Ratings as arrays. scores, decided, gold: (rater, unit), NaN where missing.
 
-    models: (unit,), names.
+    outputs, criteria, cases: (unit,), codes. models: (unit,), names.
     """
 
     raters: tuple[str, ...]
@@ -262,11 +263,11 @@ def _agreement(sheets: _Sheets, index: int, others: Floats, why_none: str) -> Me
 
 def _pairs(sheets: _Sheets) -> tuple[RaterPair, ...]:
     pairs = []
-    for one, other in itertools.combinations(range(len(sheets.raters)), 2):
-        is_common = ~np.isnan(sheets.scores[one]) & ~np.isnan(sheets.scores[other])
+    for first_rater, other in itertools.combinations(range(len(sheets.raters)), 2):
+        is_common = ~np.isnan(sheets.scores[first_rater]) & ~np.isnan(sheets.scores[other])
         if np.unique(sheets.outputs[is_common]).size >= LEAST_OUTPUTS:
-            comparison = sheets.compare(one, sheets.scores[other : other + 1])
-            pairs.append(RaterPair(sheets.raters[one], sheets.raters[other], comparison))
+            comparison = sheets.compare(first_rater, sheets.scores[other : other + 1])
+            pairs.append(RaterPair(sheets.raters[first_rater], sheets.raters[other], comparison))
     return tuple(pairs)
 
 

@@ -20,12 +20,12 @@ from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
 
 SEED = 20_261_129
-DECIMALS = 3  # of a temperature in a judge file
+DECIMALS = 3  # decimals of a temperature in a judge file
 
 
 @dataclass(frozen=True, slots=True)
 class CriterionFit:
-    """Temperature of one criterion; found: None without enough ratings. reason: why it is left as it is."""
+    """Fitted temperature of one criterion. found: None without enough ratings. reason: why nothing changes."""
 
     criterion_id: str
     found: Recalibrated | None
@@ -80,9 +80,9 @@ class RunRecalibration:
 def recalibrate_run(lake: Lake, run_id: str) -> RunRecalibration:
     """Fit a temperature for each criterion with enough rated outputs that have the judge's probabilities.
 
-    Outputs that only a rule chose for rating, such as those the judge is unsure of, are left out: the judge errs more
-    or less often on them than on all. Raises `InputError` for an unknown run, and for one without
-    rated outputs with probabilities.
+    Outputs that only a rule chose for rating, such as those the judge is unsure of, are left out: the judge's error
+    rate on them differs from that on all outputs. Raises `InputError` for an unknown run, and for one without rated
+    outputs with probabilities.
     """
     with connect_up_to_date(lake) as connection:
         run = find_run(connection, lake, run_id, None)

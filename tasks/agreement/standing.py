@@ -20,25 +20,25 @@ from gradebook.tasks.agreement.calibration import Calibration
 from gradebook.tasks.agreement.mart import JUDGE_RATERS, RATERS
 from gradebook.tasks.agreement.published_run import AgreementPart
 
-LEAST_AGREEMENT = 0.6  # of the pairs of judge and people: a rule of thumb
-# So many equal pairs of two levels come by chance in 1 of 32; a bootstrap of equal pairs has no width.
+LEAST_AGREEMENT = 0.6  # share of equal pairs of judge and people: a rule of thumb
+# So many equal pairs of two levels have a probability of 1/32 by chance; their bootstrap interval has no width.
 LEAST_PERFECT = 6
-MOST_DEGREES = 20  # of freedom: outputs may share cases, whose number a published figure does not tell
-MOST_BIAS = 0.05  # of a score (0..1): a judge whose interval of the bias lies within is called unbiased
-# Of the ratings, on outputs that a rule chose: a little over the one in ten of gold. Half a score off there moves the
-# bias by about `MOST_BIAS`.
+MOST_DEGREES = 20  # degrees of freedom: outputs may share cases, whose count a published figure lacks
+MOST_BIAS = 0.05  # of scores in 0..1: a judge is unbiased if the bias's interval is within this limit
+# Share of ratings on outputs that a rule chose, a little over gold's one in ten. An error of half a score on them moves
+# the bias by about `MOST_BIAS`.
 MOST_CHOSEN = 0.125
-MOST_BEHIND = 0.1  # alpha by which a judge that agrees with people as they do may be behind them
-SKILLS = ("cohen_kappa_quadratic", "spearman")  # 0 by chance; the second for scores that are not levels
+MOST_BEHIND = 0.1  # difference of alpha by which an acceptable judge may be behind people's own agreement
+SKILLS = ("cohen_kappa_quadratic", "spearman")  # 0 by chance; spearman for scores that are not levels
 
 
 class Trust(StrEnum):
     """Trust in a judge on a criterion, least first. CHANCE: no better than chance, as far as the ratings show.
 
-    WEAK: fewer than `LEAST_AGREEMENT` of the pairs are equal, people agree more, and agreement beyond chance, by which
-    near levels count for more, is below it too. BIASED: more lenient or stricter
-    than people beyond chance. UNKNOWN: too few ratings, or too equal ones, or too many of outputs that a rule chose.
-    GOOD: none of these, which does not show that the bias is small.
+    WEAK: the share of equal pairs is below `LEAST_AGREEMENT` and below people's own, and the skill, which gives credit
+    for near levels, is below it too. BIASED: more lenient or stricter than people beyond chance. UNKNOWN: the ratings
+    are too few, too equal, or too often of outputs that a rule chose. GOOD: none of these, which does not show a small
+    bias.
     """
 
     CHANCE = "chance"
@@ -55,10 +55,10 @@ class JudgeStanding:
     rate, people_rate: shares (0..1) of pairs with the same level, of judge and people and among people; None if scores
     are not levels, or without pairs. skill: agreement beyond chance, the first known of `SKILLS`. people_skill: of
     people with each other (alpha). over_people: alpha of the judge with people minus that of people with each other.
-    chosen_count: ratings of outputs that a rule chose: more than `MOST_CHOSEN` of all show neither chance nor weakness
-    nor bias, as on doubtful outputs a good judge errs.
-    bias: the judge's mean score minus people's; bias_p: adjusted over the criteria, None if unknown. is_penalty: a high
-    score is bad. off: models whose mean by the judge is off the mean corrected by ratings, by `off_means`.
+    chosen_count: ratings of outputs that a rule chose; with more than `MOST_CHOSEN` of all, nothing is concluded
+    against the judge, as a good judge also errs on doubtful outputs. bias: the judge's mean score minus people's;
+    bias_p: adjusted over the criteria, None if unknown. is_penalty: a high score is bad. off: models whose mean by the
+    judge differs from the corrected mean, by `off_means`.
     """
 
     criterion_id: str
@@ -76,12 +76,12 @@ class JudgeStanding:
 
     @property
     def has_many_chosen(self) -> bool:
-        """Whether too many ratings are of outputs that a rule chose for the judge to be called bad."""
+        """Whether too many ratings are of outputs that a rule chose, so that the judge can't be called bad."""
         return self.chosen_count > MOST_CHOSEN * self.pair_count
 
     @property
     def has_skill(self) -> Chance:
-        """Whether the judge agrees with people more than chance does (ABOVE)."""
+        """Whether the judge agrees with people beyond chance (ABOVE)."""
         chance = self._measured_skill
         return Chance.UNKNOWN if self.has_many_chosen and chance is not Chance.ABOVE else chance
 
@@ -96,7 +96,7 @@ class JudgeStanding:
 
     @property
     def is_biased(self) -> bool:
-        """Whether the bias over all models is beyond chance, also of so many criteria."""
+        """Whether the bias over all models is beyond chance, adjusted for the number of criteria."""
         return not self.has_many_chosen and self._is_off_people
 
     @property
@@ -113,10 +113,10 @@ class JudgeStanding:
 
     @property
     def beside_people(self) -> Chance:
-        """Whether the judge agrees with people as they do with each other, beyond chance.
+        """Comparison of the judge's agreement with people and people's own agreement, by its interval.
 
-        ABOVE: behind them by less than `MOST_BEHIND` at worst; BELOW: behind them. UNKNOWN also if people do not agree
-        beyond chance themselves.
+        ABOVE: at most `MOST_BEHIND` lower; BELOW: lower beyond chance; WITHIN: neither. UNKNOWN: an interval is
+        missing, or people's own agreement is not beyond chance.
         """
         low, high = self.over_people.ci_low, self.over_people.ci_high
         people = chance_of_interval(self.people_skill.ci_low, self.people_skill.ci_high)
@@ -128,12 +128,12 @@ class JudgeStanding:
 
     @property
     def leaning(self) -> str | None:
-        """`lenient` or `strict` beyond chance over all models; None if neither."""
+        """`lenient` or `strict` if the bias over all models is beyond chance, else None."""
         return leaning_of(self.bias.value or 0.0, is_penalty=self.is_penalty) if self.is_biased else None
 
     @property
     def _is_weak(self) -> bool:
-        """Whether judge and people rarely give the same level, nor nearly the same one on a scale of many."""
+        """Whether judge and people rarely give the same level, or nearly the same on a longer scale."""
         is_rare = self.rate is not None and self.rate < min(LEAST_AGREEMENT, self.people_rate or 1.0)
         return is_rare and (self.skill.value or 0.0) < LEAST_AGREEMENT
 
@@ -153,9 +153,9 @@ def judge_standings(
     parts: Iterable[AgreementPart], means: Sequence[Calibration], penalties: Collection[str]
 ) -> tuple[JudgeStanding, ...]:
     """Standings by criterion, least trusted first. penalties: ids of the criteria with a negative weight."""
-    together = [part for part in parts if part.judge is None and part.rater is None]
-    people = {part.criterion_id: part for part in together if part.kind == RATERS}
-    judged = [part for part in together if part.kind == JUDGE_RATERS]
+    overall_parts = [part for part in parts if part.judge is None and part.rater is None]
+    people = {part.criterion_id: part for part in overall_parts if part.kind == RATERS}
+    judged = [part for part in overall_parts if part.kind == JUDGE_RATERS]
     biases = [part.measure("bias") for part in judged]
     p_values = _adjusted(
         [_p(bias.value, bias.ci_low, bias.ci_high, 0.0, part.n) for part, bias in zip(judged, biases, strict=True)]
@@ -179,7 +179,7 @@ def judge_standings(
             chosen[part.criterion_id],
         )
         for part, bias, p in zip(judged, biases, p_values, strict=True)
-        for of_people in [people.get(part.criterion_id, _nobody(part.criterion_id))]
+        for of_people in [people.get(part.criterion_id, _empty_agreement(part.criterion_id))]
     ]
     order = list(Trust)
     return tuple(
@@ -190,9 +190,9 @@ def judge_standings(
 
 
 def off_means(means: Sequence[Calibration]) -> tuple[Calibration, ...]:
-    """Means by the judge that are off the corrected mean beyond chance, also of so many means.
+    """Means by the judge that differ from the corrected mean beyond chance, adjusted for the number of means.
 
-    Never of ratings that are not a random sample.
+    Excludes means whose ratings are not a random sample.
     """
     random_means = [row for row in means if row.is_random]
     p_values = _adjusted(
@@ -217,11 +217,11 @@ def _adjusted(p_values: Sequence[float | None]) -> list[float | None]:
     return [None if isnan(p) else p for p in adjusted]
 
 
-def _nobody(criterion_id: str) -> AgreementPart:
-    """Agreement among people if no two rated the same outputs."""
+def _empty_agreement(criterion_id: str) -> AgreementPart:
+    """Empty agreement, for people of whom no two rated the same outputs."""
     return AgreementPart(criterion_id, RATERS, None, None, 0, 0, (), (), ())
 
 
 def leaning_of(difference: float, *, is_penalty: bool) -> str:
-    """`lenient` or `strict`. difference: the judge's score minus people's; on a penalty, a high score is strict."""
+    """`lenient` or `strict`. difference: the judge's score minus people's. is_penalty: a high score is strict."""
     return "lenient" if (difference > 0) != is_penalty else "strict"

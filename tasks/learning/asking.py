@@ -1,4 +1,4 @@
-"""Questions to one model within one budget: JSON objects that it writes, and verdicts.
+"""Questions to one model within one budget, whose answers are JSON objects or verdicts.
 
 Replies are judgments of the ledger, so an equal question is paid for once. An object is filed under the criterion
 `(proposal)`, and under its own key in place of an output, as it may be about many outputs.
@@ -42,13 +42,13 @@ from gradebook.tasks.workspace.folder import RUN_ID
 
 Shape = TypeVar("Shape", bound=BaseModel)
 Answered = TypeVar("Answered")
-RUN_PREFIX = "learning-"  # of the ids under which the ledger has the replies: they belong to no run
-USUAL_OBJECT_TOKENS, MOST_OBJECT_TOKENS = 800.0, 4096  # of a reply
+RUN_PREFIX = "learning-"  # prefix of the ledger's run ids for these replies, which belong to no run
+USUAL_OBJECT_TOKENS, MOST_OBJECT_TOKENS = 800.0, 4096  # tokens of a reply
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectAnswer(Generic[Shape]):
-    """Outcome of asking for an object. value: None if no reply could be read, for the reason."""
+    """Outcome of a question for an object. value: None if no reply could be read; reason: why."""
 
     question: "ObjectQuestion[Shape]"
     value: Shape | None
@@ -57,9 +57,9 @@ class ObjectAnswer(Generic[Shape]):
 
 @dataclass(frozen=True, slots=True)
 class ObjectQuestion(Generic[Shape]):
-    """One JSON object to write; `Asking.object_question` makes one."""
+    """Question that asks for one JSON object, made by `Asking.object_question`."""
 
-    name: str  # of the object, for the endpoint: letters and _
+    name: str  # name of the object for the endpoint: letters and _
     shape: type[Shape]
     messages: Messages
     request_key: str
@@ -111,7 +111,7 @@ class ObjectQuestion(Generic[Shape]):
 class Wanted:
     """Questions to price before they are known: their number, and bytes of all their prompts.
 
-    usual_tokens, max_tokens: of one reply; None: as the judge's usual verdicts.
+    usual_tokens, max_tokens: of one reply; None: those of the judge's usual verdicts.
     """
 
     count: int
@@ -143,7 +143,7 @@ class Forecast:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of what was asked. cost_usd: billed now; None if a price is unknown."""
+    """Counts of questions asked. cost_usd: billed by this session; None if a price is unknown."""
 
     request_count: int = 0
     stored_count: int = 0
@@ -158,9 +158,9 @@ class Tally:
 
 @dataclass
 class Asking:
-    """Asks one model; the session opens with the first question that the ledger does not answer.
+    """Questions to one model; the session opens with the first question that the ledger does not answer.
 
-    planned_usd: high end of the price of all questions, for the message of a budget that is reached.
+    planned_usd: high end of the price of all questions, for the message when the budget is reached.
     """
 
     settings: JudgeSettings
@@ -171,7 +171,9 @@ class Asking:
     tally: Tally = field(default_factory=Tally)
     _stack: ExitStack = field(default_factory=ExitStack)
     _session: JudgingSession | None = None
-    _answered: dict[str, Outcome] = field(default_factory=dict)  # of this session, whose journal is not settled yet
+    _answered: dict[str, Outcome] = field(
+        default_factory=dict
+    )  # outcomes of this session, whose journal is not settled yet
 
     def object_question(
         self,
@@ -183,7 +185,7 @@ class Asking:
         replicate: int = 0,
         max_tokens: int = MOST_OBJECT_TOKENS,
     ) -> ObjectQuestion[Shape]:
-        """Question for one object. material: JSON values, shown as material that gives no orders."""
+        """Question for one object. material: JSON values, marked in the prompt as data, not instructions."""
         messages = render_object_messages(instructions, material)
         key = object_key(self.settings.judge_digest, messages, object_schema(name, shape), replicate)
         return ObjectQuestion(name, shape, messages, key, replicate, max_tokens)
@@ -193,7 +195,7 @@ class Asking:
         return self.ask([question], stage)[0]
 
     def ask(self, questions: Sequence[Askable[Answered]], stage: str = "ask") -> list[Answered]:
-        """Answers in the order of the questions, which may be of any kind: from the ledger, else asked.
+        """Answers in the order of the questions, of any kind: from the ledger, else from the model.
 
         Raises `BudgetReached` or `EndpointUnavailable`; the replies until then are stored.
         """
@@ -207,7 +209,7 @@ class Asking:
         return [question.answer(outcomes[question.request_key]) for question in questions]
 
     def price(self, questions: Sequence[Askable[Any]]) -> Forecast:
-        """Price of questions; the ledger answers some of them for nothing."""
+        """Price of questions; questions that the ledger answers are free."""
         stored = self._stored(questions)
         unique = {question.request_key: question for question in questions if question.request_key not in stored}
         forecast = Forecast(stored_count=len(stored))
@@ -238,7 +240,7 @@ class Asking:
 
     @cached_property
     def _has_lake(self) -> bool:
-        """Whether there is a lake; the first question that is asked makes one."""
+        """Whether the lake exists; the first question to the model makes it."""
         return lake_exists(self.lake)
 
     @cached_property
@@ -271,7 +273,7 @@ class Asking:
         return stored | {key: outcome_from_rows(row) for key, row in rows.items()}
 
     def _ask_open(self, questions: Sequence[Askable[Any]], stage: str) -> dict[str, Outcome]:
-        session = self._opened()
+        session = self._open_judging_session()
         outcomes: dict[str, Outcome] = {}
 
         def keep(answered: tuple[str, Outcome]) -> None:
@@ -281,13 +283,13 @@ class Asking:
 
         session.lease_also(question.request_key for question in questions)
         reporter().begin(stage, len(questions))
-        asked = [cast("Askable[tuple[str, Outcome]]", _WithOutcome(question)) for question in questions]
-        session.ask(asked, keep)
+        wrapped = [cast("Askable[tuple[str, Outcome]]", _WithOutcome(question)) for question in questions]
+        session.ask(wrapped, keep)
         reporter().end(stage)
         self._answered |= {key: outcome for key, outcome in outcomes.items() if outcome.status == "scored"}
         return outcomes
 
-    def _opened(self) -> JudgingSession:
+    def _open_judging_session(self) -> JudgingSession:
         if self._session is None:
             price = find_price(self.settings)
             if self.budget_usd is not None:
@@ -296,21 +298,21 @@ class Asking:
             self._has_lake = True
             record = self._stack.enter_context(_locked_budget(self.lake, self.run_id))
             probe_members(self.settings, (0,))
-            opened = open_session(
+            session = open_session(
                 self.settings,
                 journal_folder=self.lake.journal_folder,
                 run_id=self.run_id,
                 money=Money(self.budget_usd, record, self.planned_usd),
                 price=price,
             )
-            self._session = self._stack.enter_context(opened)
+            self._session = self._stack.enter_context(session)
             self._session.open_leases(partial(held_judgments, self.lake))
         return self._session
 
 
 @dataclass(frozen=True, slots=True)
 class _WithOutcome:
-    """Question whose answer is its outcome, which the ledger could have given as well."""
+    """Wrapped question whose answer is (request key, outcome), the form of the ledger's answers."""
 
     question: Askable[Any]
 
@@ -344,15 +346,15 @@ def open_asking(
 ) -> Iterator[Asking]:
     """Questions to the member of a judge that writes texts; settled into the ledger at the end, also after a failure.
 
-    task: name of the work, the same in each command that resumes it: its commands share the budget. is_preview: for
-    prices alone; nothing is written to the lake. Raises `JudgeSettingsError` for recorded replies and decision models,
-    which write no text.
+    task: name of the work, the same in each command that resumes it: its commands share the budget. is_preview: only
+    price the questions; nothing is written to the lake. Raises `JudgeSettingsError` for recorded replies and decision
+    models, which write no text.
     """
     settings = judge.writer.as_model
     if settings is None or settings.is_decision:
-        found = f"{judge.judge}, which writes no text"
-        raise JudgeSettingsError("--judge", found, "a model that writes, behind an endpoint")
-    if settings.mode == "batch":  # a few questions that depend on each other: hours of waiting for each step
+        refused = f"{judge.judge}, which writes no text"
+        raise JudgeSettingsError("--judge", refused, "a model that writes, behind an endpoint")
+    if settings.mode == "batch":  # a batch takes hours, and these questions depend on each other
         settings = settings.model_copy(update={"mode": "reply"})
     run_id = f"{RUN_PREFIX}{task}"
     if not RUN_ID.fullmatch(run_id):

@@ -81,27 +81,30 @@ def draft_cases(request: CaseDraftRequest, judge: Judge, lake: Lake) -> CasesDra
         dropped += refused
     few = [case_id for case_id, accepted in criteria.items() if len(accepted) < FEWEST]
     notes = [f"fewer than {FEWEST} criteria: {counted(len(few), 'case')}, such as {few[0]}"] if few else []
-    lines = [row.content | ({"criteria": found} if (found := criteria[row.output.case_id]) else {}) for row in rows]
-    written = b"".join(orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE) for line in lines)
+    lines = [
+        row.content | ({"criteria": case_criteria} if (case_criteria := criteria[row.output.case_id]) else {})
+        for row in rows
+    ]
+    json_lines = b"".join(orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE) for line in lines)
     counts = {case_id: len(accepted) for case_id, accepted in criteria.items()}
-    text = written.decode() if any(counts.values()) else None
+    text = json_lines.decode() if any(counts.values()) else None
     return CasesDrafted(text, counts, tuple(dropped), tuple(notes), asking.tally)
 
 
 def _task(request: CaseDraftRequest, judge: Judge) -> str:
-    said = f"{request.notes} {sorted(request.column_map.items())} {judge.judge_digest}"
-    return f"cases-{digest_of(f'{digest_files(dataset_files(request.source))} {said}')}"
+    inputs = f"{request.notes} {sorted(request.column_map.items())} {judge.judge_digest}"
+    return f"cases-{digest_of(f'{digest_files(dataset_files(request.source))} {inputs}')}"
 
 
 def _read(request: CaseDraftRequest) -> list[_Row]:
     """Rows of the file, with a prompt each. Raises `OutputsError` for rows that do not fit or have criteria already."""
     files, names = dataset_files(request.source), request.column_map
     fitter = RowFitter(names, is_unscored_allowed=True)
-    missing = {names.get("model", "model"): "model", names.get("output", "output"): ""}
+    placeholders = {names.get("model", "model"): "model", names.get("output", "output"): ""}
     rows: list[_Row] = []
     faults: list[Fault] = []
     for raw in read_rows(files, names, _REQUIRED):
-        fitted = _fit(fitter, raw, missing)
+        fitted = _fit(fitter, raw, placeholders)
         if isinstance(fitted, str):
             faults.append(Fault(raw.source, raw.line, fitted))
         elif isinstance(raw.content, dict):

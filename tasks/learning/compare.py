@@ -1,4 +1,4 @@
-"""Candidates for a judge by agreement and price: rubric files, judges, panels, cascades, and runs that have them."""
+"""Candidates for a judge (rubric files, judges, panels, cascades, past runs) by agreement and price."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,16 +28,16 @@ from gradebook.tasks.learning.rated import RatedOutputs, read_rated
 from gradebook.tasks.published.stored_run import StoredRun, read_stored_run
 from gradebook.tasks.rubric_store.versions import find_rubric
 
-LEAST_OUTPUTS = 20  # rated outputs in common
-MARGIN = 0.05  # of kappa
+LEAST_OUTPUTS = 20  # fewest rated outputs in common
+MARGIN = 0.05  # difference of kappa
 Chosen = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class FrontierRequest:
-    """Candidates to compare. run_ids: the first one's rated outputs count; others have verdicts on them already.
+    """Candidates to compare. run_ids: the first run's rated outputs count; the other runs have verdicts on them.
 
-    rubrics, judges: asked about these outputs, each rubric by each judge; empty: the run's own. margin: of kappa.
+    rubrics, judges: each rubric is judged by each judge on these outputs; empty: the run's own. margin: of kappa.
     """
 
     run_ids: tuple[str, ...]
@@ -52,8 +52,8 @@ class FrontierRequest:
 class FrontierRow:
     """A candidate on one criterion. kappa: with people, with its interval. usd_per_1000: outputs; None: unknown.
 
-    behind: paired difference from the candidate that agrees most. is_on_frontier: no cheaper one agrees as well.
-    is_chosen: the cheapest that is not worse than the best by the margin.
+    behind: paired difference from the candidate that agrees most. is_on_frontier: no cheaper candidate agrees as well.
+    is_chosen: the cheapest candidate that is not worse than the best by the margin.
     """
 
     criterion_id: str
@@ -71,7 +71,7 @@ class FrontierRow:
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """Candidates by criterion, the most agreeing first. notes: what the figures do not show."""
+    """Candidates by criterion, highest agreement first. notes: sentences on what the figures do not show."""
 
     rows: tuple[FrontierRow, ...]
     margin: float
@@ -85,7 +85,7 @@ class Frontier:
 
 @dataclass(frozen=True, slots=True)
 class _Scored:
-    """Scores of one candidate over the rated outputs, NaN where it has none, and its mean price."""
+    """Scores of one candidate over the rated outputs, NaN where unscored, and its mean price."""
 
     name: str
     scores: Floats
@@ -93,7 +93,7 @@ class _Scored:
 
 
 def compare_candidates(lake: Lake, request: FrontierRequest) -> Frontier:
-    """Compare candidates on the rated outputs of a run; new questions are asked, those of the ledger are not.
+    """Compare candidates on the rated outputs of a run; asks only questions that the ledger does not answer.
 
     Raises `InputError` for an unknown run, rubric or criterion, and without rated outputs in common.
     """
@@ -116,25 +116,32 @@ def compare_candidates(lake: Lake, request: FrontierRequest) -> Frontier:
             for criterion in runs[0].rubric.judged_criteria
             if request.criterion in (None, criterion.id)
         ]
-        stored = {one.criterion.id: [*_stored(connection, runs, one)] for one in rated}
+        stored = {outputs.criterion.id: [*_stored(connection, runs, outputs)] for outputs in rated}
     if rubrics and not judges:
         name = str(runs[0].row["judge"])
         judges = {name: read_judge(name, os.environ)}
         refuse_unaskable(judges[name])
-    asked = _Asked(lake, runs[0], rubrics, judges, request.budget_usd)
+    asked_candidates = _Asked(lake, runs[0], rubrics, judges, request.budget_usd)
     rows: list[FrontierRow] = []
-    for one in rated:
-        if len(one.rows) >= LEAST_OUTPUTS:
-            rows += _frontier(one, [*stored[one.criterion.id], *asked.scored(one)], asked.left_out(one), request.margin)
+    for outputs in rated:
+        if len(outputs.rows) >= LEAST_OUTPUTS:
+            rows += _frontier(
+                outputs,
+                [*stored[outputs.criterion.id], *asked_candidates.scored(outputs)],
+                asked_candidates.left_out(outputs),
+                request.margin,
+            )
     if not rows and (rubrics or judges):
-        most = max((len(one.rows) for one in rated), default=0)
+        most = max((len(outputs.rows) for outputs in rated), default=0)
         hint = f"`gradebook people rate {runs[0].run_id} --n 50` collects ratings"
         raise InputError(f"run {runs[0].run_id}", counted(most, "rated output"), f"{LEAST_OUTPUTS} or more", hint)
-    return Frontier(tuple(rows), request.margin, asked.spent_usd, tuple(dict.fromkeys(asked.notes)))
+    return Frontier(
+        tuple(rows), request.margin, asked_candidates.spent_usd, tuple(dict.fromkeys(asked_candidates.notes))
+    )
 
 
 def _stored(connection: duckdb.DuckDBPyConnection, runs: Sequence[StoredRun], rated: RatedOutputs) -> Iterator[_Scored]:
-    """Candidates that runs have: their verdicts on the rated outputs."""
+    """Candidates that are past runs: their verdicts on the rated outputs."""
     names = [output.output_id for output in rated.outputs]
     for run in runs:
         select = "select output_id, score from verdicts where run_id = ? and criterion_id = ? and status = 'scored'"
@@ -158,7 +165,7 @@ def _stored(connection: duckdb.DuckDBPyConnection, runs: Sequence[StoredRun], ra
 
 
 class _Asked:
-    """Candidates that are asked: each rubric by each judge, within one budget."""
+    """Candidates that are asked now: each rubric by each judge, within one budget."""
 
     def __init__(
         self,
@@ -168,13 +175,13 @@ class _Asked:
         judges: Mapping[str, Judge],
         budget_usd: float | None,
     ) -> None:
-        """rubrics, judges: by the names that the command gave them."""
+        """rubrics, judges: by their names in the command."""
         self.spent_usd, self.notes = 0.0, list[str]()
         self._lake, self._run, self._budget_usd = lake, run, budget_usd
         self._rubrics, self._judges = rubrics or ({run.name: run.rubric} if judges else {}), judges
 
     def left_out(self, rated: RatedOutputs) -> Chosen:
-        """Outputs of cases that are examples of a candidate: it would grade itself."""
+        """Mask of outputs whose case is an example of a candidate, which would grade itself."""
         cases = {
             example.case_id
             for rubric in (*self._rubrics.values(), self._run.rubric)
@@ -195,8 +202,8 @@ class _Asked:
         for rubric_name, rubric in self._rubrics.items():
             criterion = self._criterion(rubric, rated.criterion)
             for judge_name, judge in self._judges.items():
-                left = None if self._budget_usd is None else max(self._budget_usd - self.spent_usd, 0.0)
-                asking = CandidateJudge(self._lake, judge, rubric, left)
+                left_usd = None if self._budget_usd is None else max(self._budget_usd - self.spent_usd, 0.0)
+                asking = CandidateJudge(self._lake, judge, rubric, left_usd)
                 scores = np.full(len(rated.rows), np.nan)
                 try:
                     scores[~is_example] = asking.scores(criterion, outputs)
@@ -211,10 +218,20 @@ class _Asked:
 
     def _criterion(self, rubric: Rubric, rated: Criterion) -> Criterion:
         """The criterion in a candidate's rubric. Raises `InputError` where it is another question to people."""
-        criterion = next((one for one in rubric.judged_criteria if one.id == rated.id), None)
+        criterion = next(
+            (
+                candidate_criterion
+                for candidate_criterion in rubric.judged_criteria
+                if candidate_criterion.id == rated.id
+            ),
+            None,
+        )
         if criterion is None:
             raise InputError("--rubric", f"{rubric.id} {rubric.version} without the judged criterion {rated.id}", "it")
-        scores = [[(level.id, level.score) for level in one.ranked_levels] for one in (criterion, rated)]
+        scores = [
+            [(level.id, level.score) for level in candidate_criterion.ranked_levels]
+            for candidate_criterion in (criterion, rated)
+        ]
         if scores[0] != scores[1]:
             raise InputError(
                 "--rubric", f"other levels of {rated.id} in {rubric.id} {rubric.version}", "those that people rated"
@@ -227,15 +244,15 @@ class _Asked:
 def _frontier(
     rated: RatedOutputs, candidates: Sequence[_Scored], is_left_out: Chosen, margin: float
 ) -> Iterator[FrontierRow]:
-    """Rows of one criterion, the most agreeing candidate first. A missing score counts as the worst."""
-    chosen = ~is_left_out
-    people, clusters = rated.people[chosen], np.unique(rated.clusters[chosen], return_inverse=True)[1].ravel()
-    scores = {one.name: with_missing_as_worst(one.scores[chosen], people) for one in candidates}
-    prices = {one.name: None if one.usd is None else 1_000 * one.usd for one in candidates}
+    """Rows of one criterion, highest agreement first. A missing score counts as the worst."""
+    is_used = ~is_left_out
+    people, clusters = rated.people[is_used], np.unique(rated.clusters[is_used], return_inverse=True)[1].ravel()
+    scores = {candidate.name: with_missing_as_worst(candidate.scores[is_used], people) for candidate in candidates}
+    prices = {candidate.name: None if candidate.usd is None else 1_000 * candidate.usd for candidate in candidates}
     rows = []
     for name, judged in scores.items():
-        kappa, ends = kappa_interval(judged, people, clusters)
-        rows.append((name, kappa, ends, float((judged - people).mean())))
+        kappa, interval = kappa_interval(judged, people, clusters)
+        rows.append((name, kappa, interval, float((judged - people).mean())))
     rows.sort(key=lambda row: (-(row[1] if row[1] is not None else -2.0), prices[row[0]] or 0.0))
     best = rows[0][0]
     behind = {name: kappa_change(scores[best], judged, people, clusters) for name, judged in scores.items()}
@@ -243,11 +260,11 @@ def _frontier(
     priced = [name for name in not_worse if prices[name] is not None]
     cheapest = min(priced, key=lambda name: prices[name] or 0.0) if priced else None
     least_usd: float | None = None
-    for name, kappa, ends, bias in rows:
+    for name, kappa, interval, bias in rows:
         usd = prices[name]
         is_on_frontier = usd is not None and (least_usd is None or usd < least_usd)
         least_usd = usd if is_on_frontier else least_usd
-        low, high = (None, None) if ends is None else (ends.low, ends.high)
+        low, high = (None, None) if interval is None else (interval.low, interval.high)
         yield FrontierRow(
             rated.criterion.id,
             name,

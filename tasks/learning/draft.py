@@ -1,4 +1,4 @@
-"""A draft of a rubric from outputs: failure modes, criteria, methods that are tried at once, and a trial."""
+"""Draft of a rubric from outputs: failure modes, criteria, their methods, and a trial."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -59,13 +59,13 @@ from gradebook.tasks.learning.examples import (
 )
 from gradebook.tasks.rewards.computing import CodeScorer
 
-IN_BATCH = 5  # bad outputs of a request, and good ones
-MOST_MARKED = 2 * (MOST_EACH + MOST_TRIED_EACH)  # outputs that the model marks where nobody did
-ASKED_TWICE = 20  # outputs of the trial that are asked once more
-MOST_TEXT, MOST_OTHER = 4_000, 2_000  # characters that a request shows of an output, and of its prompt and the rest
+IN_BATCH = 5  # bad outputs of a request, and as many good outputs
+MOST_MARKED = 2 * (MOST_EACH + MOST_TRIED_EACH)  # outputs that the model marks if no person did
+ASKED_TWICE = 20  # outputs of the trial that are judged twice
+MOST_TEXT, MOST_OTHER = 4_000, 2_000  # characters of an output in a request, and of each of its other texts
 MARK_TOKENS, MARK_USUAL = 1_000, 80.0
-EXPECTED_CRITERIA, EXPECTED_MODES = 6, 12  # of the forecast
-CRITERION_BYTES = 1_200  # of a judge's request, without its case
+EXPECTED_CRITERIA, EXPECTED_MODES = 6, 12  # assumed by the forecast
+CRITERION_BYTES = 1_200  # bytes of a judge's request without the case
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Drafted:
     """Outcome of a draft. text: the rubric file; None if no criterion was accepted."""
 
     text: str | None
-    kept: Mapping[str, Figures | None]  # by criterion; None: only people can score it
+    kept: Mapping[str, Figures | None]  # criterion id -> figures; None: only people can score it
     dropped: tuple[Dropped, ...]
     notes: tuple[str, ...]
     tally: Tally
@@ -93,31 +93,33 @@ class Drafted:
 
 def price_draft(request: DraftRequest, judge: Judge, lake: Lake) -> Forecast:
     """Price of a draft, as far as it is known before the first reply; nothing is asked or written."""
-    read = read_examples(request.outputs, request.column_map, request.said)
+    read_outputs = read_examples(request.outputs, request.column_map, request.said)
     with open_asking(judge, lake, _task(request, judge), request.budget_usd, is_preview=True) as asking:
-        return _forecast(request, read, asking)
+        return _forecast(request, read_outputs, asking)
 
 
 def draft_rubric(request: DraftRequest, judge: Judge, lake: Lake) -> Drafted:
     """Draft a rubric from outputs. Nothing is registered; the caller writes the text.
 
-    Raises `InputError` where the outputs can't bear a draft, `BudgetReached` or `EndpointUnavailable` where the asking
-    ends early: replies until then are in the ledger, and the same call goes on from them.
+    Raises `InputError` if the outputs are not enough for a draft, `BudgetReached` or `EndpointUnavailable` if asking
+    ends early: replies until then are in the ledger, and the same call continues from them.
     """
-    read = read_examples(request.outputs, request.column_map, request.said)
+    read_outputs = read_examples(request.outputs, request.column_map, request.said)
     with open_asking(judge, lake, _task(request, judge), request.budget_usd) as asking:
-        asking.planned_usd = _forecast(request, read, asking).cost_high_usd
-        examples, notes = _marked(request, read, asking)
-        if len(read.examples) == MOST_STORED:
-            notes.append(f"read {MOST_STORED:,} of {counted(read.row_count, 'row')}, drawn by a hash of their content")
+        asking.planned_usd = _forecast(request, read_outputs, asking).cost_high_usd
+        examples, notes = _marked(request, read_outputs, asking)
+        if len(read_outputs.examples) == MOST_STORED:
+            notes.append(
+                f"read {MOST_STORED:,} of {counted(read_outputs.row_count, 'row')}, drawn by a hash of their content"
+            )
         if len(judge.members) > 1:
             notes.append(f"of the judge's {len(judge.members)} models, {asking.settings.model} alone was asked")
-        chosen = choose(examples)
-        _refuse_one_sided(request, chosen)
-        modes, dropped = _find_modes(request, chosen, asking)
-        criteria, more_dropped = _group(request, read, modes, asking)
-        criteria, checked_notes = _try_checks(criteria, chosen)
-        trial = _Trial(asking, chosen, criteria)
+        selection = choose(examples)
+        _refuse_one_sided(request, selection)
+        modes, dropped = _find_modes(request, selection, asking)
+        criteria, more_dropped = _group(request, read_outputs, modes, asking)
+        criteria, checked_notes = _try_checks(criteria, selection)
+        trial = _Trial(asking, selection, criteria)
         trial.run()
         dropped += more_dropped + trial.dropped
         notes += (
@@ -125,27 +127,27 @@ def draft_rubric(request: DraftRequest, judge: Judge, lake: Lake) -> Drafted:
             + checked_notes
             + trial.notes
         )
-        if not chosen.is_held_out:
+        if not selection.is_held_out:
             notes.append("tried on the outputs that it was drafted from, as there are too few others")
-        kept = {criterion.id: trial.figures.get(criterion.id) for criterion in trial.kept}
+        kept_figures = {criterion.id: trial.figures.get(criterion.id) for criterion in trial.kept}
         text = None
         if trial.kept:
-            text = draft_yaml(_file(request, read, examples, trial, dropped, notes, asking))
-        return Drafted(text, kept, tuple(dict.fromkeys(dropped)), tuple(notes), asking.tally)
+            text = draft_yaml(_file(request, read_outputs, examples, trial, dropped, notes, asking))
+        return Drafted(text, kept_figures, tuple(dict.fromkeys(dropped)), tuple(notes), asking.tally)
 
 
 def _task(request: DraftRequest, judge: Judge) -> str:
     """Name of the work, by outputs, signals, notes and model: the same draft shares the budget of earlier commands."""
     files = [*dataset_files(request.outputs), *([request.said.ratings] if request.said.ratings else [])]
-    said = (
+    inputs = (
         f"{sorted(request.said.bad)} {sorted(request.said.good)} {request.notes} {sorted(request.column_map.items())}"
     )
-    return f"draft-{digest_of(f'{digest_files(files)} {said} {judge.judge_digest}')}"
+    return f"draft-{digest_of(f'{digest_files(files)} {inputs} {judge.judge_digest}')}"
 
 
 # -------- marks
 def _marked(request: DraftRequest, read: ReadExamples, asking: Asking) -> tuple[list[Example], list[str]]:
-    """Outputs with marks: those of people, else those of the model, which the notes say."""
+    """Outputs with marks by people, else by the model; and notes that say so."""
     if read.signal is not None:
         return list(read.examples), [f"good and bad outputs by {read.signal}"]
     questions = _mark_questions(request, read, asking)
@@ -192,12 +194,12 @@ def _shown(example: Example) -> dict[str, Any]:
         "reference": output.reference,
         "note": example.note,
     }
-    others = {name: cut_text(text, MOST_OTHER) for name, text in texts.items() if text}
-    return {"output": cut_text(output.output, MOST_TEXT)} | others
+    other_texts = {name: cut_text(text, MOST_OTHER) for name, text in texts.items() if text}
+    return {"output": cut_text(output.output, MOST_TEXT)} | other_texts
 
 
 def cut_text(text: str, most: int) -> str:
-    """Text of at most so many characters, and a few on what is left out of its middle."""
+    """Text of about `most` characters: a longer one is cut in the middle, with a remark."""
     half = most // 2
     return text if len(text) <= most else f"{text[:half]} [... {len(text) - most:,} characters ...] {text[-half:]}"
 
@@ -210,11 +212,11 @@ def _notes(request: DraftRequest) -> dict[str, str]:
 def _mode_questions(
     request: DraftRequest, chosen: Chosen, asking: Asking
 ) -> list[tuple[dict[str, tuple[str, str]], ObjectQuestion[Modes]]]:
-    """Requests for failure modes, each with the bad outputs that it may cite, by their ids in it."""
+    """Requests for failure modes, each with the bad outputs that its reply may cite, by id."""
     questions = []
     for start in range(0, len(chosen.bad), IN_BATCH):
         bad = chosen.bad[start : start + IN_BATCH]
-        if len(bad) < LEAST_CITED:  # a single one left over
+        if len(bad) < LEAST_CITED:  # too few in the last batch
             bad = chosen.bad[-IN_BATCH:]
         good = [chosen.good[(start + index) % len(chosen.good)] for index in range(min(IN_BATCH, len(chosen.good)))]
         material = {
@@ -229,16 +231,16 @@ def _mode_questions(
 
 def _find_modes(request: DraftRequest, chosen: Chosen, asking: Asking) -> tuple[list[FoundMode], list[Dropped]]:
     questions = _mode_questions(request, chosen, asking)
-    found: list[FoundMode] = []
+    found_modes: list[FoundMode] = []
     dropped: list[Dropped] = []
-    for (texts, _), answer in zip(questions, asking.ask([one for _, one in questions], "read"), strict=True):
+    for (texts, _), answer in zip(questions, asking.ask([question for _, question in questions], "read"), strict=True):
         if answer.value is None:
             dropped.append(Dropped("failure modes of one batch", f"no readable reply: {answer.reason}"))
             continue
         modes, refused = read_modes(answer.value, texts)
-        found += modes
+        found_modes += modes
         dropped += refused
-    return found, dropped
+    return found_modes, dropped
 
 
 def _group(
@@ -276,7 +278,7 @@ def _scored_by_code(criterion: Criterion, examples: Sequence[Example]) -> list[f
 
 
 def _try_checks(criteria: Sequence[DraftCriterion], chosen: Chosen) -> tuple[list[DraftCriterion], list[str]]:
-    """Criteria whose checks find the outputs that they were proposed for; a judge's question in place of the others."""
+    """Criteria with checks that fail the outputs cited for them; other checks are replaced by a judge's question."""
     tried, notes = [], []
     for criterion in criteria:
         if criterion.judged is None:
@@ -299,7 +301,7 @@ def _try_checks(criteria: Sequence[DraftCriterion], chosen: Chosen) -> tuple[lis
 
 # -------- trial
 class _Trial:
-    """Trial of drafted criteria: what is kept and what is dropped."""
+    """Trial of drafted criteria; collects kept and dropped criteria."""
 
     def __init__(self, asking: Asking, chosen: Chosen, criteria: Sequence[DraftCriterion]) -> None:
         self._asking, self._chosen, self._criteria = asking, chosen, criteria
@@ -366,12 +368,16 @@ class _Trial:
         scores: dict[tuple[str, str, int], float] = {}
         answer: Answer
         for answer in self._asking.ask(questions, "try"):
-            asked = answer.question
-            by_level = {level.id: level.score for level in asked.criterion.ranked_levels}
+            answered_question = answer.question
+            by_level = {level.id: level.score for level in answered_question.criterion.ranked_levels}
             level_score = by_level.get(answer.level_id or "", float("nan"))
-            scores[asked.criterion_id, asked.output_id, asked.replicate] = level_score
+            scores[answered_question.criterion_id, answered_question.output_id, answered_question.replicate] = (
+                level_score
+            )
             if answer.cost_usd:
-                self.costs_usd[asked.criterion_id] = self.costs_usd.get(asked.criterion_id, 0.0) + answer.cost_usd
+                self.costs_usd[answered_question.criterion_id] = (
+                    self.costs_usd.get(answered_question.criterion_id, 0.0) + answer.cost_usd
+                )
         return {
             criterion.id: self._tried(
                 *(
@@ -384,10 +390,10 @@ class _Trial:
 
 
 def trial_questions(asking: Asking, example: Example, criterion: Criterion, index: int) -> list[Question]:
-    """Questions on one output, under the keys of a run, whose replies they spare; twice for the first outputs."""
+    """Questions on one output, with a run's request keys, so that runs can reuse replies; two for the first outputs."""
     case = example.case(view_of(criterion))
     digests = criterion_digest(criterion), case_digest(case)
-    # Bad outputs come first: every second one of them, and of the good ones, is asked twice.
+    # Bad outputs come first, so every second bad and every second good output is asked twice.
     replicates = (0, 1) if index % 2 == 0 and index < 2 * ASKED_TWICE else (0,)
     output = example.output
     return [
@@ -409,23 +415,23 @@ def trial_questions(asking: Asking, example: Example, criterion: Criterion, inde
 
 # -------- price and file
 def _forecast(request: DraftRequest, read: ReadExamples, asking: Asking) -> Forecast:
-    """Price of all questions; of those that depend on replies, by the usual number and length."""
+    """Price of all questions; questions that depend on replies count by usual number and length."""
     forecast = Forecast()
     if read.signal is None:
         forecast += asking.price([question for _, question in _mark_questions(request, read, asking)])
         sample = one_per_case(read.examples)[:MOST_MARKED]
         half = len(sample) // 2
-        chosen = choose([replace(one, is_bad=index < half) for index, one in enumerate(sample)])
+        selection = choose([replace(one, is_bad=index < half) for index, one in enumerate(sample)])
     else:
-        chosen = choose(read.examples)
-    if chosen.bad and chosen.good:
-        forecast += asking.price([question for _, question in _mode_questions(request, chosen, asking)])
+        selection = choose(read.examples)
+    if selection.bad and selection.good:
+        forecast += asking.price([question for _, question in _mode_questions(request, selection, asking)])
     checks_bytes = len(str(offered_checks(read.columns))) + EXPECTED_MODES * 1_000
     forecast += asking.price_wanted(Wanted(1, checks_bytes, 2_000.0, 8_192))
-    twice_count = min(ASKED_TWICE, (len(chosen.tried) + 1) // 2)
-    case_bytes = sum(len(str(_shown(example))) for example in chosen.tried)
-    count = EXPECTED_CRITERIA * (len(chosen.tried) + twice_count)
-    rate = 1 + twice_count / max(1, len(chosen.tried))
+    twice_count = min(ASKED_TWICE, (len(selection.tried) + 1) // 2)
+    case_bytes = sum(len(str(_shown(example))) for example in selection.tried)
+    count = EXPECTED_CRITERIA * (len(selection.tried) + twice_count)
+    rate = 1 + twice_count / max(1, len(selection.tried))
     size = round(EXPECTED_CRITERIA * case_bytes * rate) + count * CRITERION_BYTES
     return forecast + asking.price_wanted(Wanted(count, size, None, None, "(draft)"))
 

@@ -1,4 +1,4 @@
-"""Outputs of a file with the signals of people, and those that a draft is made from and tried on."""
+"""Outputs of a file with people's signals, and the selection of outputs for a draft and its trial."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,13 +26,13 @@ LEAST_OUTPUTS = 8
 MOST_BAD_RATE = 0.01
 MOST_EACH = 20  # bad outputs that a draft is made from, and as many good ones
 MOST_TRIED_EACH = 25
-LEAST_TRIED_EACH = 5  # fewer of a kind that were not used: the trial is on all outputs
-MOST_ROWS = 1_000_000  # that are read
+LEAST_TRIED_EACH = 5  # fewest unused bad and good outputs; with fewer, the trial uses all outputs
+MOST_ROWS = 1_000_000  # rows that are read
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Output with what people said of it. is_bad: None if nobody said."""
+    """Output with people's signals. is_bad: None without a signal."""
 
     read: ReadOutput
     is_bad: bool | None = None
@@ -56,7 +56,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class ReadExamples:
-    """Outputs of a file. signal: where the marks come from, in words; None if nobody said anything."""
+    """Outputs of a file. signal: description of the source of the marks; None without marks."""
 
     examples: tuple[Example, ...]
     row_count: int
@@ -82,7 +82,7 @@ class Said:
 
 
 def read_examples(outputs: str, column_map: Mapping[str, str], said: Said) -> ReadExamples:
-    """Outputs with the signals of people: cases that are named, else ratings, else a column of the file.
+    """Outputs with people's signals, from the first source given: named cases, ratings, a column of the file.
 
     Raises `InputError` for fewer than `LEAST_OUTPUTS`, or a case or rating that is about none of the outputs.
     """
@@ -106,8 +106,8 @@ def read_examples(outputs: str, column_map: Mapping[str, str], said: Said) -> Re
 def _read_outputs(
     files: Sequence[Path], column_map: Mapping[str, str], wanted: frozenset[str]
 ) -> tuple[list[ReadOutput], int, dict[str, None]]:
-    """Outputs of a dataset, at most `MOST_STORED`, by id; the number of rows, and the models. wanted: cases that come
-    before others.
+    """Outputs of a dataset, at most `MOST_STORED`, by id; the number of rows, and the models. wanted: cases with
+    priority.
     """
     fitter = RowFitter(column_map, is_unscored_allowed=True)
     bad_rows = BadRows(files, MOST_BAD_RATE, lambda _raw, _reason: None, column_map)
@@ -145,11 +145,11 @@ def _by_cases(stored: Iterable[ReadOutput], said: Said, source: str) -> Iterator
         raise InputError("--good", f"the case {both[0]!r}, which --bad names too", "each case once")
     for output in outputs:
         case_id = output.output.case_id
-        is_good = case_id in said.good or not said.good  # where no good case is named, all others are
+        is_good = case_id in said.good or not said.good  # if no good case is named, all others are good
         yield Example(output, True if case_id in said.bad else False if is_good else None, _note(output))
 
 
-_Rated = dict[tuple[str, str, str | None, int], list[RatingRow]]  # by case, model, checkpoint and sample
+_Rated = dict[tuple[str, str, str | None, int], list[RatingRow]]  # (case, model, checkpoint, sample) -> ratings
 
 
 def _read_rated(path: Path) -> _Rated:
@@ -186,7 +186,7 @@ def _by_ratings(stored: Iterable[ReadOutput], rated: _Rated, path: Path) -> Iter
 
 
 def _by_column(stored: Sequence[ReadOutput]) -> tuple[list[Example], str | None]:
-    """Outputs marked by the first column that says bad of some outputs and good of others."""
+    """Outputs marked by the first column with both bad and good signals, and the source's description."""
     metadata = [_metadata(output) for output in stored]
     for column in SIGNAL_COLUMNS:
         signals: list[Signal] = [signal_of(values.get(column)) for values in metadata]
@@ -207,7 +207,7 @@ def _note(output: ReadOutput) -> str | None:
 
 
 def one_per_case(examples: Iterable[Example]) -> list[Example]:
-    """First output of each case, so that the others are independent of it."""
+    """First output of each case, as outputs of one case are not independent."""
     firsts: dict[str, Example] = {}
     for example in examples:
         firsts.setdefault(example.output.case_id, example)
@@ -216,7 +216,7 @@ def one_per_case(examples: Iterable[Example]) -> list[Example]:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Outputs that a draft is made from, and those that it is tried on.
+    """Outputs for the draft, and outputs for its trial.
 
     is_held_out: whether no case of the trial was used for the draft.
     """
@@ -230,7 +230,7 @@ class Chosen:
 def choose(examples: Sequence[Example]) -> Chosen:
     """Up to 20 bad and 20 good outputs for the draft, and up to 25 of other cases for its trial, one of each case.
 
-    With too few others of a kind, the trial is on the same outputs.
+    With too few other cases, the trial uses the same outputs.
     """
     bad, good = (one_per_case(each for each in examples if each.is_bad is mark) for mark in (True, False))
     drafted = [side[: min(MOST_EACH, (len(side) + 1) // 2)] for side in (bad, good)]

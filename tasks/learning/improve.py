@@ -1,4 +1,4 @@
-"""Better questions for a judge, searched in people's ratings of a run and claimed on unseen cases."""
+"""Better questions for a judge: searched with people's ratings of a run, confirmed on unseen cases."""
 
 import json
 import os
@@ -68,17 +68,17 @@ from gradebook.tasks.rubric_store.files import RUBRIC_SUFFIXES
 from gradebook.tasks.system.files import refuse_file, write_text
 
 SEED = 20_261_130
-LEVEL = 0.05  # of the family of all criteria
-MOST_SHOWN, MOST_AGREED = 10, 4  # cases that the proposing model reads
+LEVEL = 0.05  # significance level for all criteria together
+MOST_SHOWN, MOST_AGREED = 10, 4  # disagreements, and agreements, that the proposing model reads
 EXAMPLES_NAME = "examples"
 TASK = "improve"
 
 
 @dataclass(frozen=True, slots=True)
 class ImproveRequest:
-    """Request of `gradebook judge improve`. criterion: None for all judged ones with enough ratings.
+    """Request of `gradebook judge improve`. criterion: None for all judged criteria with enough ratings.
 
-    judge: of the run; None: by the name that the run recorded. proposer: model that writes guidance; None: the judge.
+    judge: of the run; None: the name that the run recorded. proposer: model that writes guidance; None: the judge.
     """
 
     run_id: str
@@ -90,7 +90,7 @@ class ImproveRequest:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Changed question. name: `guidance 1`, `guidance 2` or `examples`. reason: of the model that proposed it."""
+    """Changed question. name: `guidance 1`, `guidance 2` or `examples`. reason: given by the model that proposed it."""
 
     name: str
     criterion: Criterion
@@ -98,7 +98,7 @@ class Candidate:
 
     @property
     def example_cases(self) -> list[str]:
-        """Cases that its examples are from."""
+        """Case ids of its examples."""
         examples = getattr(self.criterion.method, "examples", ())
         return [example.case_id for example in examples if example.case_id is not None]
 
@@ -117,12 +117,12 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class TriedCandidate:
-    """A candidate and what became of it. kappa: on the cases that chose it, then on those that nothing had seen."""
+    """Candidate with its outcome. kappa: on the cases that it was selected by, then on unseen cases."""
 
     half: int
     name: str
     guidance: str | None
-    reason: str | None  # why it was dropped; None of the chosen one
+    reason: str | None  # why it was dropped; None for the chosen candidate
     middle_kappa: float | None = None
     outer_kappa: float | None = None
 
@@ -131,8 +131,8 @@ class TriedCandidate:
 class CriterionOutcome:
     """Outcome of one criterion. change: of kappa with people. p_family: adjusted for all criteria of the command.
 
-    biases: change of the absolute bias by model. reason: why nothing is accepted; None where it is. more: further
-    ratings that would decide, None where none would.
+    biases: change of the absolute bias by model. reason: why nothing is accepted, else None. more: further ratings that
+    would decide; None if no number would.
     """
 
     preview: Preview
@@ -154,7 +154,7 @@ class CriterionOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Improvement:
-    """Outcome of a search. skipped: criteria without a search, with the reason. rubric: None if nothing is better."""
+    """Outcome of a search. skipped: criterion without a search -> reason. rubric: None if nothing is better."""
 
     run_id: str
     judge: str
@@ -185,7 +185,7 @@ class Improvement:
 
 @dataclass(slots=True)
 class ImproveRun:
-    """A run with its judge and the criteria whose ratings may teach it."""
+    """Run with its judge and the criteria with enough ratings to improve them."""
 
     lake: Lake
     run: StoredRun
@@ -230,7 +230,7 @@ class ImproveRun:
 
         def judge(candidate: Candidate, indices: Indices) -> Floats:
             own_cases = set(candidate.example_cases)
-            # Only the search's own cases can be an example's: it is not asked about itself.
+            # A candidate's own examples are not asked: they would grade themselves.
             asked = [index for index in indices.tolist() if rated.rows[index]["case_id"] not in own_cases]
             scores = dict(
                 zip(asked, asking.scores(candidate.criterion, [rated.outputs[i] for i in asked]), strict=True)
@@ -240,7 +240,7 @@ class ImproveRun:
         return search_candidates(rated.people, rated.judged, folds, propose, judge, rng)
 
     def _propose(self, rated: RatedOutputs, half: int, inner: Indices, asking: CandidateJudge) -> list[Candidate]:
-        """Guidance that a model proposes from the disagreements of a half's inner cases, without what lint drops."""
+        """Guidance that a model proposes from disagreements on a half's inner cases, without proposals lint refuses."""
         material, texts = _material(rated, inner)
         if not material["disagreements"]:
             return []
@@ -257,18 +257,18 @@ class ImproveRun:
         if answer.value is None:
             self._dropped.append(TriedCandidate(half, "guidance", None, f"the proposal can't be read: {answer.reason}"))
             return []
-        kept: list[Candidate] = []
+        candidates: list[Candidate] = []
         for number, proposal in enumerate(answer.value.candidates[:2], start=1):
             name, guidance = f"guidance {number}", proposal.guidance
             faults = proposal_faults(proposal, criterion, texts, sorted({row["model"] for row in rated.rows}))
-            changed = None if faults else with_guidance(criterion, proposal)
-            if changed == criterion or any(changed == known.criterion for known in kept):
+            changed_criterion = None if faults else with_guidance(criterion, proposal)
+            if changed_criterion == criterion or any(changed_criterion == known.criterion for known in candidates):
                 faults = ("it repeats today's question or another candidate",)
-            if faults or changed is None:
+            if faults or changed_criterion is None:
                 self._dropped.append(TriedCandidate(half, name, guidance, "; ".join(faults)))
             else:
-                kept.append(Candidate(name, changed, proposal.reason))
-        return kept
+                candidates.append(Candidate(name, changed_criterion, proposal.reason))
+        return candidates
 
     # -------- claim
     def _outcomes(
@@ -327,16 +327,16 @@ def _judge_of(connection: duckdb.DuckDBPyConnection, run: StoredRun, given: str 
     judge = read_judge(given or str(run.row["judge"]), os.environ)
     refuse_unaskable(judge)
     if changes := past.changes(judge):
-        found = f"another judge than that of run {run.run_id} (differs in {', '.join(changes)})"
+        refused = f"another judge than that of run {run.run_id} (differs in {', '.join(changes)})"
         hint = "evaluate the outputs with it first, and improve that run"
-        raise InputError("--judge", found, f"{past.name} with the settings of the run", hint)
+        raise InputError("--judge", refused, f"{past.name} with the settings of the run", hint)
     return judge
 
 
 def _rated_criteria(
     connection: duckdb.DuckDBPyConnection, run: StoredRun, wanted: str | None
 ) -> tuple[tuple[RatedOutputs, ...], dict[str, str]]:
-    """Criteria whose ratings may teach, and why others may not. Raises the fault if it is of the only one."""
+    """Criteria with enough ratings, and the reasons of the others, by id. Raises the fault of a single criterion."""
     judged = [criterion for criterion in run.rubric.judged_criteria if not criterion.hears_audio]
     if wanted is not None and wanted not in [criterion.id for criterion in judged]:
         names = ", ".join(criterion.id for criterion in judged) or "none in this rubric"
@@ -362,7 +362,7 @@ def _rated_criteria(
 
 
 def _preview(asking: CandidateJudge, rated: RatedOutputs) -> Preview:
-    """Power and price of a search. Costs are those of the run's own replies on these outputs."""
+    """Power and price of a search, priced by the run's own replies on these outputs."""
     known_count, usd, _ = asking.costs("", [row["request_key"] for row in rated.rows if row["request_key"]])
     most = MOST_QUESTIONS * len(rated.rows)
     return Preview(
@@ -381,14 +381,14 @@ def _material(rated: RatedOutputs, inner: Indices) -> tuple[dict[str, Any], list
     order = sorted(inner.tolist(), key=lambda index: (-gaps[index], not rated.rows[index]["notes"]))
     wrong = [index for index in order if gaps[index] > 1e-9][:MOST_SHOWN]
     right = [index for index in order[::-1] if gaps[index] <= 1e-9 and level_of(rated.criterion, rated.people[index])]
-    shown = [[_rated_case(rated, index) for index in indices] for indices in (wrong, right[:MOST_AGREED])]
+    shown_cases = [[_rated_case(rated, index) for index in indices] for indices in (wrong, right[:MOST_AGREED])]
     texts = [
         text
-        for case in (*shown[0], *shown[1])
+        for case in (*shown_cases[0], *shown_cases[1])
         for text in (case.prompt, case.output, case.reference, case.rationale, *case.notes)
         if text
     ]
-    return guidance_material(rated.criterion, *shown), texts
+    return guidance_material(rated.criterion, *shown_cases), texts
 
 
 def _rated_case(rated: RatedOutputs, index: int) -> RatedCase:
@@ -410,15 +410,15 @@ def _biases(rated: RatedOutputs, after: Floats) -> dict[str, Change]:
     models = np.unique(names)
     changes = {}
     for model in models.tolist():
-        chosen = names == model
-        clusters = np.unique(rated.clusters[chosen], return_inverse=True)[1].ravel()
-        sides = (rated.judged[chosen], after[chosen], rated.people[chosen])
-        changes[model] = bias_change(*sides, clusters, level=1.0 - LEVEL / len(models))
+        is_model = names == model
+        clusters = np.unique(rated.clusters[is_model], return_inverse=True)[1].ravel()
+        scores = (rated.judged[is_model], after[is_model], rated.people[is_model])
+        changes[model] = bias_change(*scores, clusters, level=1.0 - LEVEL / len(models))
     return changes
 
 
 def _reason(change: Change, p_family: float, biases: Mapping[str, Change], search: Search[Candidate]) -> str | None:
-    """Why nothing is accepted; None if the rise is beyond chance and no model's bias grew."""
+    """Why a change is not accepted; None if the gain is beyond chance and no model's bias grew."""
     if search.best is None:
         return "no candidate agreed with people as well as today's question"
     if change.rise is None or change.p is None or change.rise <= 0.0:
@@ -434,10 +434,12 @@ def _reason(change: Change, p_family: float, biases: Mapping[str, Change], searc
 def _improved(run: StoredRun, judge: Judge, outcomes: Sequence[CriterionOutcome]) -> Rubric | None:
     """The run's rubric with the accepted questions as its next version, with their provenance; None without any."""
     accepted = {outcome.preview.criterion_id: outcome for outcome in outcomes if outcome.is_accepted}
-    changed = {name: outcome.chosen.criterion for name, outcome in accepted.items() if outcome.chosen is not None}
-    if not changed:
+    changed_criteria = {
+        name: outcome.chosen.criterion for name, outcome in accepted.items() if outcome.chosen is not None
+    }
+    if not changed_criteria:
         return None
-    criteria = tuple(changed.get(criterion.id, criterion) for criterion in run.rubric.criteria)
+    criteria = tuple(changed_criteria.get(criterion.id, criterion) for criterion in run.rubric.criteria)
     provenance = {name: _provenance(run, judge, outcome) for name, outcome in accepted.items()}
     metadata = run.rubric.metadata | {"improved": run.rubric.metadata.get("improved", {}) | provenance}
     rubric = run.rubric.model_copy(update={"criteria": criteria, "metadata": metadata})
@@ -470,8 +472,8 @@ def _provenance(run: StoredRun, judge: Judge, outcome: CriterionOutcome) -> dict
 
 def _half_of(outcome: CriterionOutcome) -> int | None:
     """Half whose search found the chosen candidate."""
-    chosen = [tried for tried in outcome.tried if tried.reason is None]
-    return max(chosen, key=lambda tried: or_worst(tried.outer_kappa)).half if chosen else None
+    accepted = [tried for tried in outcome.tried if tried.reason is None]
+    return max(accepted, key=lambda tried: or_worst(tried.outer_kappa)).half if accepted else None
 
 
 def _rounded(value: float | None) -> float | None:

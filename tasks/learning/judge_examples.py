@@ -12,15 +12,15 @@ from gradebook.rubrics.prompts.media import has_media
 from gradebook.tasks.learning.rated import RatedOutputs
 from gradebook.tasks.rewards.outputs import ReadOutput
 
-EXAMPLES = 4  # each is sent with every question
+EXAMPLES = 4  # examples in every question
 LONGEST = 1_500  # characters of an example's output, and of its prompt
-TOLERANCE = 1e-9  # of scores
+TOLERANCE = 1e-9  # difference of scores that count as equal
 
 
 def choose_examples(rated: RatedOutputs, indices: Sequence[int]) -> tuple[JudgedExample, ...]:
-    """Examples of different cases and levels: disagreements first, near ones before others, with notes before without.
+    """Examples of different cases and levels; preferred are disagreements, small ones first, and outputs with notes.
 
-    indices: outputs to choose from. None where no two levels have a short output that people agree on.
+    indices: outputs to choose from. Empty if fewer than two levels have a short output that people agree on.
     """
     method = rated.criterion.method_as(JudgeMethod)
     if method.sees != "answer":
@@ -34,17 +34,17 @@ def choose_examples(rated: RatedOutputs, indices: Sequence[int]) -> tuple[Judged
             by_level.setdefault(level.id, []).append((str(row["shared"]), example))
     if len(by_level) < 2:
         return ()
-    chosen: list[JudgedExample] = []
-    used: set[str] = set()
+    examples: list[JudgedExample] = []
+    used_cases: set[str] = set()
     queues = [by_level[level.id] for level in rated.criterion.ranked_levels if level.id in by_level]
-    while len(chosen) < EXAMPLES and any(queues):
+    while len(examples) < EXAMPLES and any(queues):
         for queue in queues:
-            fresh = next((pair for pair in queue if pair[0] not in used), None)
-            queue[:] = [pair for pair in queue if pair is not fresh and pair[0] not in used]
-            if fresh is not None and len(chosen) < EXAMPLES:
-                used.add(fresh[0])
-                chosen.append(fresh[1])
-    return tuple(chosen) if len({example.level for example in chosen}) > 1 else ()
+            fresh = next((pair for pair in queue if pair[0] not in used_cases), None)
+            queue[:] = [pair for pair in queue if pair is not fresh and pair[0] not in used_cases]
+            if fresh is not None and len(examples) < EXAMPLES:
+                used_cases.add(fresh[0])
+                examples.append(fresh[1])
+    return tuple(examples) if len({example.level for example in examples}) > 1 else ()
 
 
 def level_of(criterion: Criterion, score: float) -> Level | None:
@@ -58,7 +58,7 @@ def nearest_level(criterion: Criterion, score: float) -> Level:
 
 
 def _rank(rated: RatedOutputs, index: int) -> tuple[bool, float, bool, int]:
-    """Order of preference: borders between neighbouring levels are disagreements by one level."""
+    """Sort key of the preference: disagreements by one level mark the border between neighbouring levels."""
     gap = float(np.abs(rated.judged[index] - rated.people[index]))
     return gap <= TOLERANCE, gap, not rated.rows[index]["notes"], len(rated.outputs[index].output.output)
 

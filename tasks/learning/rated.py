@@ -1,4 +1,4 @@
-"""Rated outputs of a run on one criterion: what its judge and people say of them, and whether they may teach."""
+"""Rated outputs of a run on one criterion: scores by judge and people, and whether they can improve the criterion."""
 
 import json
 from collections import Counter
@@ -20,7 +20,7 @@ from gradebook.tasks.published.stored_run import StoredRun
 from gradebook.tasks.rewards.outputs import ReadOutput
 
 _OUTPUTS = "select * from outputs where list_contains(?, output_id)"
-LEAST_PAIRED = 20  # outputs with two raters; fewer say little about people's own agreement
+LEAST_PAIRED = 20  # fewest outputs with two raters to measure people's own agreement
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,33 +53,38 @@ class RatedOutputs:
 
 def read_rated(connection: duckdb.DuckDBPyConnection, run: StoredRun, criterion: Criterion) -> RatedOutputs:
     """Read the rated outputs of a criterion. connection: with the relations of `add_ratings_of_run` and decisions."""
-    found = read_rows(connection, query("learning/rated_verdicts"), run_id=run.run_id, criterion_id=criterion.id)
-    left_out = Counter(row["selection"] for row in found if row["people_score"] is None)
-    sampled = {row["output_id"]: row for row in found if row["people_score"] is not None}
+    rated_rows = read_rows(connection, query("learning/rated_verdicts"), run_id=run.run_id, criterion_id=criterion.id)
+    left_out = Counter(row["selection"] for row in rated_rows if row["people_score"] is None)
+    sampled = {row["output_id"]: row for row in rated_rows if row["people_score"] is not None}
     stored = connection.execute(_OUTPUTS, [list(sampled)]).to_arrow_table().to_pylist()
     outputs = {row["output_id"]: stored_output(row) for row in stored}
     intact = [name for name in sampled if name in outputs and output_id(outputs[name]) == name]
     rows = tuple(sampled[name] for name in intact)
     people, judged = (np.array([row[name] for row in rows], dtype=np.float64) for name in ("people_score", "score"))
     clusters = np.unique([str(row["shared"]) for row in rows], return_inverse=True)[1].ravel().astype(np.int64)
-    read = tuple(ReadOutput(name, outputs[name]) for name in intact)
-    return RatedOutputs(criterion, rows, read, people, judged, clusters, dict(sorted(left_out.items())))
+    read_outputs = tuple(ReadOutput(name, outputs[name]) for name in intact)
+    return RatedOutputs(criterion, rows, read_outputs, people, judged, clusters, dict(sorted(left_out.items())))
 
 
 def refuse_few(rated: RatedOutputs, run_id: str) -> None:
-    """Raise `InputError` where the ratings can't teach: too few, or of a queue's outputs alone."""
-    place = f"criterion {rated.criterion.id}"
-    wanted = f"{LEAST_OUTPUTS} or more of a random sample, in {LEAST_CLUSTERS} cases"
+    """Raise `InputError` if the ratings are too few, or only of outputs that a queue chose."""
+    criterion_label = f"criterion {rated.criterion.id}"
+    expected = f"{LEAST_OUTPUTS} or more of a random sample, in {LEAST_CLUSTERS} cases"
     hint = f"`gradebook people rate {run_id} --n 150` collects ratings of a random sample"
-    chosen = sum(rated.left_out.values())
-    if chosen and not rated.rows:
+    chosen_count = sum(rated.left_out.values())
+    if chosen_count and not rated.rows:
         queues = ", ".join(rated.left_out)
-        found = f"{counted(chosen, 'rated output')}, each chosen by a queue ({queues})"
-        raise InputError(place, found, f"{wanted}: the judge errs more or less often on what a queue chooses", hint)
+        found = f"{counted(chosen_count, 'rated output')}, each chosen by a queue ({queues})"
+        raise InputError(
+            criterion_label, found, f"{expected}: the judge errs more or less often on what a queue chooses", hint
+        )
     case_count = int(rated.clusters.max(initial=-1)) + 1
     if len(rated.rows) < LEAST_OUTPUTS or case_count < LEAST_CLUSTERS:
         raise InputError(
-            place, f"{counted(len(rated.rows), 'rated output')} in {counted(case_count, 'case')}", wanted, hint
+            criterion_label,
+            f"{counted(len(rated.rows), 'rated output')} in {counted(case_count, 'case')}",
+            expected,
+            hint,
         )
 
 
@@ -98,7 +103,7 @@ def refuse_disputed(rated: RatedOutputs) -> None:
 
 
 def refuse_unchangeable(rated: RatedOutputs) -> None:
-    """Raise `InputError` where no figure can be measured: people or the judge gave one level alone."""
+    """Raise `InputError` if people or the judge gave a single level, so that nothing can be measured."""
     power = rise_power(rated.judged, rated.people, rated.clusters)
     if power.kappa is None or np.ptp(rated.people) == 0:
         raise InputError(

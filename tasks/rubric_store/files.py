@@ -44,7 +44,7 @@ TIE = 0.5  # preference for neither output
 
 @dataclass(frozen=True, slots=True)
 class ImportSummary:
-    """Files that an import wrote. kept: foreign fields, now under metadata; unmatched: answers that fit no case."""
+    """Files that an import wrote. kept: unknown fields, now under metadata; unmatched: answers that fit no case."""
 
     written: tuple[Path, ...]
     criterion_count: int
@@ -150,7 +150,7 @@ def describe_shipped(name: str) -> Row:
 
 
 def needs_of(rubric: Rubric) -> tuple[str, ...]:
-    """Needs of a run that scores every criterion, see `Rubric.needs`; with the columns that checks read."""
+    """Inputs that a run needs to score every criterion, see `Rubric.needs`; also the columns that checks read."""
     checks = [criterion.method.check for criterion in rubric.criteria if isinstance(criterion.method, CheckMethod)]
     columns = sorted({column for name in checks for column in find_check(name).columns} - {"output", *rubric.needs})
     return (*rubric.needs, *columns)
@@ -205,7 +205,7 @@ def import_file(
 
 
 def _sources_of(rubric: Rubric, rated: Container[str]) -> Iterator[str]:
-    """Sources of scores other than checks, with their criteria; none if only a judge, or no source, is needed.
+    """Sentences on the sources of scores other than checks, with their criteria; none if a judge at most is needed.
 
     rated: criteria whose ratings the file has.
     """
@@ -249,7 +249,7 @@ def _file_texts(imported: Imported, cases: Sequence[Row], out: Path) -> dict[Pat
         "ratings.jsonl": json_lines(imported.ratings),
     }
     files = {name: text for name, text in texts.items() if text}
-    # A new folder may be named v1.2. Path raises where a name is too long.
+    # A folder may be named v1.2. Path raises an error for a name that is too long.
     if os.path.isdir(out) or not out.suffix[1:].isalpha():  # noqa: PTH112
         return {out / name: text for name, text in files.items()}
     suffixes = RUBRIC_SUFFIXES if imported.rubrics else ROW_SUFFIXES
@@ -285,9 +285,9 @@ def export_source(format_name: str, source: str, lake: Lake, run_id: str | None 
             raise RubricError((Fault(source, None, "found a rubric without criteria, expected some to export"),))
         return form.write(cast("Any", rubric))
     if not Path(source).exists():
-        what = f"{source}, which is no file" if "." in source else f"{source}, a rubric"
+        refused = f"{source}, which is no file" if "." in source else f"{source}, a rubric"
         expected = "a file of rows with criteria of their own: the format has cases"
-        raise InputError(f"--format {form.name}", what, expected)
+        raise InputError(f"--format {form.name}", refused, expected)
     rows = read_json_lines(_decoded(Path(source)), source)
     bare = [number for number, row in rows if not isinstance(row.get("criteria"), list)]
     if bare:
@@ -311,7 +311,7 @@ def export_source(format_name: str, source: str, lake: Lake, run_id: str | None 
 
 
 def _choices_of_run(lake: Lake, run_id: str, cases: Container[str], dropped: FieldCounts) -> dict[str, Row | None]:
-    """Preferred response of each case by its last rater: the model with most wins, a tie counts as half a win.
+    """Preferred response of each case by its last rater: the model with most wins; a tie counts as half a win.
 
     None if two models have most wins. dropped: counts cases with further raters or no best response.
     """

@@ -21,7 +21,7 @@ ANSWERS = ("ratings", "step_ratings", "claim_ratings", "adjudications", "step_ad
 _SCHEMA = pa.schema(
     [
         pa.field("criterion_id", pa.string(), nullable=False),
-        pa.field("output_id", pa.string()),  # null: of every output
+        pa.field("output_id", pa.string()),  # null: asked of every output
         pa.field("question_digest", pa.string()),  # null: unknown, in a run of an earlier gradebook
         pa.field("level_ids", pa.list_(pa.string())),
     ]
@@ -65,7 +65,7 @@ def add_questions(
 
 
 def add_all_answers(connection: duckdb.DuckDBPyConnection, *tables: str) -> None:
-    """Make asked_TABLE with every row of each table, of any text."""
+    """Make asked_TABLE with every row of each table, whatever criterion text a row is about."""
     for table in tables:
         connection.execute(f"create or replace temp view asked_{table} as select *, rowid as line from {table}")
 

@@ -1,6 +1,6 @@
-"""Rubric versions of a lake: immutable once stored; a pointer names the version that a bare id means.
+"""Rubric versions of a lake: immutable once stored; a pointer gives the version of an id without a version.
 
-A caller gives a rubric as a file, a name, a mapping or an object.
+Callers pass a rubric as a file, a name, a mapping or an object.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,15 +43,15 @@ def find_rubric(name: str, lake: Lake) -> Rubric:
     try:
         return read_rubric(name)
     except RubricError as error:
-        first = error.faults[0]
-        is_nowhere = first.rule == "unknown-rubric" and first.path == name
-        stored = stored_rubric(lake, name) if is_nowhere else None
-        if stored is None and is_nowhere and "@" in name:
+        first_fault = error.faults[0]
+        is_nowhere = first_fault.rule == "unknown-rubric" and first_fault.path == name
+        stored_version = stored_rubric(lake, name) if is_nowhere else None
+        if stored_version is None and is_nowhere and "@" in name:
             message = f"found no version of it in {lake.name}, expected one of those that `gradebook rubric list` shows"
             raise RubricError((Fault(name, None, message, "unknown-rubric"),)) from None
-        if stored is None:
+        if stored_version is None:
             raise
-        return stored
+        return stored_version
 
 
 def list_versions(lake: Lake) -> tuple[Row, ...]:
@@ -67,21 +67,21 @@ def stored_rubric(lake: Lake, name: str) -> Rubric | None:
     Raises `RubricError` for an unknown version, and for an id whose pointer was deleted.
     """
     rubric_id, _, version = name.partition("@")
-    stored: dict[str, str] = {}
+    bodies: dict[str, str] = {}
     latest = None
     with suppress(NoLakeThere), connect_up_to_date(lake) as connection:
-        stored = {row["rubric_version"]: row["body"] for row in _bodies(connection, rubric_id)}
+        bodies = {row["rubric_version"]: row["body"] for row in _bodies(connection, rubric_id)}
         latest = _pointer(connection, rubric_id)
-    if not stored:
+    if not bodies:
         return None
     chosen_version = version or latest
     if chosen_version is None:
-        message = f"found no latest version, expected {rubric_id}@VERSION with one of {', '.join(sorted(stored))}"
+        message = f"found no latest version, expected {rubric_id}@VERSION with one of {', '.join(sorted(bodies))}"
         raise RubricError((Fault(rubric_id, None, message, "unknown-rubric"),))
-    if chosen_version not in stored:
-        message = f"found the version {chosen_version!r}, expected {unknown_word(chosen_version, stored)}"
+    if chosen_version not in bodies:
+        message = f"found the version {chosen_version!r}, expected {unknown_word(chosen_version, bodies)}"
         raise RubricError((Fault(rubric_id, None, message, "unknown-rubric"),))
-    return rubric_from_body(stored[chosen_version])
+    return rubric_from_body(bodies[chosen_version])
 
 
 def version_before(lake: Lake, rubric: Rubric) -> Rubric | None:
@@ -91,16 +91,16 @@ def version_before(lake: Lake, rubric: Rubric) -> Rubric | None:
     change; None if the text is the same. If all stored versions are higher, the highest. Drafts that no run used are no
     predecessors: their text may change.
     """
-    stored: dict[str, str] = {}
+    bodies: dict[str, str] = {}
     with suppress(NoLakeThere), connect(lake, read_only=True) as connection:
-        stored = {row["rubric_version"]: row["body"] for row in _bodies(connection, rubric.id)}
+        bodies = {row["rubric_version"]: row["body"] for row in _bodies(connection, rubric.id)}
         with suppress(duckdb.CatalogException):  # a lake of an earlier gradebook
             for (version,) in connection.execute(_OPEN_DRAFTS, [rubric.id]).fetchall():
-                stored.pop(version, None)
-    if stored.get(rubric.version) == canonical_body(rubric) or not stored:
+                bodies.pop(version, None)
+    if bodies.get(rubric.version) == canonical_body(rubric) or not bodies:
         return None
-    below = [version for version in stored if _numbers(version) <= _numbers(rubric.version)]
-    return rubric_from_body(stored[max(below or stored, key=_numbers)])
+    below = [version for version in bodies if _numbers(version) <= _numbers(rubric.version)]
+    return rubric_from_body(bodies[max(below or bodies, key=_numbers)])
 
 
 def delete_pointer(lake: Lake, rubric_id: str) -> None:
@@ -126,7 +126,7 @@ def register_rubric(
     """Store a version without a run, or set the state of a stored one.
 
     The text of a draft may change until a run uses it. The id's pointer moves to the highest active version if needed.
-    refuse: raises, in the transaction, where nothing may be stored. Raises `RubricError` if the lake stores this
+    refuse: called in the transaction; raises an error to store nothing. Raises `RubricError` if the lake stores this
     version, used or active, with another digest.
     """
     prepare_lake(lake)
@@ -149,11 +149,11 @@ def register_rubric(
 
 
 class OtherText(InputError):
-    """Another person stored another text since this one was read."""
+    """Error: another person has stored another text since this one was read."""
 
 
 def register_draft(lake: Lake, rubric: Rubric, read_digest: str, now: datetime) -> None:
-    """Store a version as a draft. read_digest: of the draft that the author has seen, which this text may replace.
+    """Store a version as a draft. read_digest: digest of the draft that the author read, which this text may replace.
 
     Raises `OtherText` for a draft of another text, `InputError` for a version that is active or retired.
     """
@@ -176,8 +176,12 @@ def refuse_inactive_rubric(lake: Lake, rubric: Rubric) -> None:
         state = _state(connection, rubric)
     if state != RubricState.active:
         name = f"{rubric.id}@{rubric.version}"
-        what = f"{rubric.id} {rubric.version}, which is {'a draft' if state == RubricState.draft else state}"
-        raise InputError("rubric", what, "an active version", f"`gradebook rubric register {name}` activates it")
+        inactive_version = (
+            f"{rubric.id} {rubric.version}, which is {'a draft' if state == RubricState.draft else state}"
+        )
+        raise InputError(
+            "rubric", inactive_version, "an active version", f"`gradebook rubric register {name}` activates it"
+        )
 
 
 def refuse_changed_rubric(lake: Lake, rubric: Rubric) -> None:
@@ -288,7 +292,7 @@ def load_rubric(rubric: GivenRubric, lake: str | None = None) -> Rubric:
     if isinstance(rubric, str | Path):
         return read_rubric(rubric) if lake is None else find_rubric(str(rubric), find_lake(lake))
     if isinstance(rubric, Rubric):
-        canonical_body(rubric)  # refuses what no file can hold
+        canonical_body(rubric)  # raises for values that no file can hold
         _refuse_faults(rubric_values(rubric), rubric.id)
         return rubric
     if isinstance(rubric, Mapping):

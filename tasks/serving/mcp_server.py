@@ -1,8 +1,8 @@
 """Server of the Model Context Protocol on stdin and stdout, with tools by which an agent reads a lake.
 
-JSON-RPC 2.0, a message a line, one request at a time. Of the protocol it has tools alone
-(modelcontextprotocol.io/specification/2025-11-25/server/tools). Nothing is written, answers are capped, texts are
-marked as data of others.
+JSON-RPC 2.0, one message per line, one request at a time. The only feature of the protocol is tools
+(modelcontextprotocol.io/specification/2025-11-25/server/tools). The lake is only read, answers are limited in size, and
+texts are marked as untrusted data.
 """
 
 import secrets
@@ -43,7 +43,7 @@ def serve_mcp(lake: Lake, received: BinaryIO, sent: BinaryIO) -> None:
     """Answer a client until it closes its end."""
     while line := received.readline(MOST_LINE_BYTES + 1):
         answer = answer_line(lake, line)
-        while line[-1:] != b"\n" and line:  # the rest of a line that is too long
+        while line[-1:] != b"\n" and line:  # skip the end of a line that is too long
             line = received.readline(MOST_LINE_BYTES)
         if answer is not None:
             sent.write(orjson.dumps(answer) + b"\n")
@@ -94,7 +94,10 @@ def _reply_to(lake: Lake, method: str, parameters: Mapping[str, Any]) -> dict[st
 
 
 def _call_tool(lake: Lake, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Call a tool. Wrong arguments and errors of the lake are results too, which the model can read and correct."""
+    """Call a tool.
+
+    Wrong arguments and errors of the lake are returned as results, so that the model can read and correct them.
+    """
     tool = TOOLS.get(str(parameters.get("name")))
     if tool is None:
         raise _Fault(BAD_ARGUMENTS, f"name: expected one of {', '.join(TOOLS)}")
@@ -111,7 +114,7 @@ def _call_tool(lake: Lake, parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 MOST_ROWS = 200
 MOST_CELL = 2_000  # characters of one text
-MOST_ANSWER = 60_000  # characters of an answer
+MOST_ANSWER = 60_000  # characters of one answer
 QUERY_TIMEOUT_S = 60.0
 _RUN = ("run_id", "rubric_id", "rubric_version", "judge", "output_count", "created_at", "dataset")
 _SUMMARY = (*_RUN, "is_met", "verdict", "unmet", "scores", "criteria", "unscored")
@@ -196,7 +199,7 @@ def _sql(lake: Lake, arguments: Sql) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Tool of an agent. arguments: its docstring describes the tool; call: answers."""
+    """Tool of an agent. arguments: model whose docstring describes the tool. call: function that answers."""
 
     name: str
     arguments: type[BaseModel]

@@ -1,4 +1,4 @@
-"""Fields of a rating sheet: rows for the page to show, and the parsing of a sent form."""
+"""Fields of a rating sheet: rows that the page shows, and the parsing of a submitted form."""
 
 import json
 import math
@@ -22,12 +22,12 @@ from gradebook.tasks.ratings.rating_queue import CAUSES, CONFIDENCES, step_name
 from gradebook.tasks.ratings.rating_store import Mark
 from gradebook.tasks.reporting.sections.examples import Card
 
-MOST_CLAIM_ROWS = 200  # of a criterion
+MOST_CLAIM_ROWS = 200  # claims of one criterion
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimRow:
-    """Claim of the output, or of its reference, as a row of the sheet. criterion_id: that the verdicts rate.
+    """Claim of the output, or of its reference, as a row of the sheet. criterion_id: criterion that the claims rate.
 
     quote: words of the source that the judge named, shown on request; its verdict is not shown.
     """
@@ -65,7 +65,7 @@ def claim_rows(criterion: Criterion, claims: Sequence[Mapping[str, str]]) -> dic
 
 
 def claim_scores(rows: Mapping[str, object], content: Mapping[str, str]) -> Iterator[Mark]:
-    """Rating of each criterion whose claims a sheet marks: the score that the verdicts make, if they make one."""
+    """Rating of each criterion whose claims a sheet marks, if the marks give a score."""
     marks: dict[str, list[ClaimMark]] = {}
     methods: dict[str, ClaimsMethod] = {}
     level_ids = {level.id for level in CLAIM_LEVELS}
@@ -81,23 +81,23 @@ def claim_scores(rows: Mapping[str, object], content: Mapping[str, str]) -> Iter
 
 
 _DETAILS = {"cause": tuple(CAUSES), "confidence": CONFIDENCES, "needs_rubric_update": ("yes",)}
-NO_NUMBER = "none"  # checkbox of a number field: the criterion does not apply
+NO_NUMBER = "none"  # checkbox beside a number field: the criterion does not apply
 STEP_DETAILS = ("error", "severity")
-MOST_STEP_NOTE = 1_000  # characters
-MOST_BUTTONS = 11  # for the numbers of a scale, as from 0 to 10; more of them are a number field
+MOST_STEP_NOTE = 1_000  # characters of a note on a step
+MOST_BUTTONS = 11  # numbers of a scale shown as buttons, as 0 to 10; a longer scale is a number field
 NOT_APPLICABLE = "n/a"  # no level's id has a slash
 _NO_LEVEL = (None, "", NOT_APPLICABLE)
 NOTES = "notes"  # field of the whole sheet
 TEN = "x"  # key of the level 10
-MOST_NOTE = 5_000  # characters
-MOST_QUOTES, MOST_QUOTE = 10, 1_000  # marked for a criterion, and characters of each
-MOST_OTHER_FIELDS, MOST_ROW_FIELDS = 100, 10  # of a form: besides its rows, and of each row
-LONGEST_SHEET_S = 3_600.0  # a longer time was not spent on the sheet
+MOST_NOTE = 5_000  # characters of a note
+MOST_QUOTES, MOST_QUOTE = 10, 1_000  # quotes of a criterion, and characters of a quote
+MOST_OTHER_FIELDS, MOST_ROW_FIELDS = 100, 10  # form fields outside of rows, and fields of each row
+LONGEST_SHEET_S = 3_600.0  # after a longer time, the rater was away
 
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """Step of the output as a row of the sheet. criterion_id: of the criterion that the steps' marks rate.
+    """Step of the output as a row of the sheet. criterion_id: criterion that the marks of the steps rate.
 
     title: of the row; is_disputed: a lead decides on it.
     """
@@ -127,7 +127,7 @@ class StepRow:
         return ranked_severities(self.scale.penalties or {})
 
     def slip(self, level_id: str, details: Mapping[str, str], note: str | None) -> MarkedStep:
-        """The rater's choice, as an import reads it; a right step has no error, whatever was chosen before."""
+        """The rater's choice, in the form that an import reads; a right step has no error, even if one was chosen."""
         details = {} if level_id == self.ranked_levels[-1].id else details
         return MarkedStep(str(self.index), details.get("error"), details.get("severity"), level_id, rationale=note)
 
@@ -159,7 +159,7 @@ def step_rows(
 def step_marks(
     criteria: Criteria, content: Mapping[str, str], agreed: Mapping[str, Sequence[Sequence[Any]]] | None = None
 ) -> dict[str, list[StepMark]]:
-    """Marks of steps by criterion, without the steps that were passed over. Raises `Misfit` for an unfinished one.
+    """Marks of steps by criterion, without unmarked steps. Raises `Misfit` for an unfinished one.
 
     agreed: marks of the steps that a lead's sheet does not show, by criterion, as `StepMark`.
     """
@@ -181,8 +181,8 @@ def step_marks(
 class Row:
     """Criterion on a sheet.
 
-    chosen: id of its level, `n/a` or an empty text; evidence: JSON list of marked passages; number: least and largest
-    number where the levels are more numbers than buttons are shown for.
+    chosen: id of its level, `n/a` or an empty text; evidence: JSON list of marked passages; number: range of
+    the scale if it has too many numbers for buttons.
     """
 
     criterion_id: str
@@ -203,9 +203,9 @@ class Row:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Key of each level, empty for none, and last that of "does not apply".
+        """Keyboard key of each level, empty if it has none; the last is that of "does not apply".
 
-        Numbers are chosen by their own digits, 10 by x; other levels by their place from 1.
+        Keys of numbers are their digits, x for 10; keys of other levels count from 1.
         """
         ids = [level.id for level in self.levels]
         if all(level_id.isascii() and level_id.isdigit() and int(level_id) <= 10 for level_id in ids):
@@ -271,7 +271,7 @@ def _is_optional(criterion: Criterion | Overall | StepRow | ClaimRow) -> bool:
 
 
 def number_range(levels: Sequence[Level]) -> tuple[int, int] | None:
-    """Least and largest of many levels whose ids are whole numbers in order, worst first; None for any other levels."""
+    """Range of a scale of whole numbers in order with too many levels for buttons; None for any other scale."""
     if len(levels) <= MOST_BUTTONS or not all(level.id.isascii() and level.id.isdigit() for level in levels):
         return None
     numbers = [int(level.id) for level in levels]
@@ -280,7 +280,7 @@ def number_range(levels: Sequence[Level]) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class SheetForm:
-    """Sent sheet. content: the fields of the sheet's criteria; others are dropped."""
+    """Submitted sheet. content: the fields of the sheet's criteria; other fields are dropped."""
 
     action: str
     version: int
@@ -369,11 +369,11 @@ def _counts(scales: Scales, marks: Sequence[StepMark], details: Mapping[str, str
 
 
 class WrongForm(ValueError):
-    """Form that the rating pages never send."""
+    """Form that does not come from a rating page."""
 
 
 def read_form(body: bytes, criteria: Criteria) -> SheetForm:
-    """Parse a sent sheet (application/x-www-form-urlencoded). Raises `WrongForm`."""
+    """Parse a submitted sheet (application/x-www-form-urlencoded). Raises `WrongForm`."""
     try:
         most = MOST_OTHER_FIELDS + MOST_ROW_FIELDS * len(criteria)
         pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=most, errors="strict")
@@ -408,7 +408,7 @@ def read_form(body: bytes, criteria: Criteria) -> SheetForm:
 
 
 def _number(text: str, levels: Sequence[Level], *, is_missing: bool) -> str:
-    """Id of the level of a number field; empty if the field has no number of the scale."""
+    """Id of the level in a number field; empty if the field has no number of the scale."""
     digits = text.strip().lstrip("0") or text.strip()[:1]
     return NOT_APPLICABLE if is_missing else next((level.id for level in levels if level.id == digits), "")
 

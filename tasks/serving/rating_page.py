@@ -1,6 +1,6 @@
 """Pages on which people rate the outputs of a run, as an ASGI app.
 
-Untrusted texts are made readable: Markdown and JSON laid out, images and sounds shown.
+Untrusted texts are made readable: Markdown and JSON are formatted, images and sounds are shown.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ from gradebook.tasks.system.listeners import Guard, Rules, Tokens
 STORE_EVERY_S = 30.0
 MOST_FORM_BYTES = 1_000_000
 MOST_POSITION_DIGITS = 9
-MOST_RATED_STEPS = 100  # from each end of a trajectory
+MOST_RATED_STEPS = 100  # steps from each end of a trajectory
 COOKIE = "gradebook_rater"
 _FORM_TYPE = "application/x-www-form-urlencoded"
 Notify = Callable[[str], None]
@@ -97,7 +97,7 @@ class RatingApp:
             has_judge=self._session.has_judge,
             causes=CAUSES,
         )
-        # A cookie of a strict site is not sent on a redirect from elsewhere: the page links to the first sheet.
+        # After a redirect from another site, browsers do not send a SameSite=Strict cookie: so the page shows a link.
         page.set_cookie(COOKIE, token, httponly=True, samesite="strict")
         return page
 
@@ -131,7 +131,7 @@ class RatingApp:
         return await run_in_threadpool(self._saved, _position(request), rater, body)
 
     def _criteria_of(self, sheet: Sheet) -> Criteria:
-        """Criteria on a sheet, with rows of steps in place of criteria that marks of steps rate.
+        """Criteria on a sheet; criteria that are rated by marks of steps are replaced by rows of steps.
 
         A lead's sheet has only the disputed ones.
         """
@@ -150,11 +150,11 @@ class RatingApp:
         if opinions:
             return rows | {name: criterion for name, criterion in criteria.items() if name in opinions}
         replaced = {*stepwise, *(self._scales.counts.values() if self._counts_steps else ())} if rows else set()
-        rest = {name: criterion for name, criterion in criteria.items() if name not in replaced}
-        return self._with_claims(sheet, {**rows, **rest})
+        other_criteria = {name: criterion for name, criterion in criteria.items() if name not in replaced}
+        return self._with_claims(sheet, {**rows, **other_criteria})
 
     def _with_claims(self, sheet: Sheet, criteria: Criteria) -> Criteria:
-        """Criteria with a row for each claim of the run in place of the criterion that claims rate."""
+        """Criteria on a sheet; criteria that are rated by claims are replaced by a row for each claim of the run."""
         claims = sheet.texts.get("claims") or {}
         expanded: dict[str, Any] = {}
         for name, criterion in criteria.items():
@@ -263,7 +263,7 @@ class RatingApp:
 
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        """Move ratings to the lake every 30 s while the server runs; pages need no connection to it, of 25 MB."""
+        """Move ratings to the lake every 30 s while the server runs; pages need no connection to it."""
         await run_in_threadpool(cached_connections.close)
         moving = asyncio.create_task(self._store_often())
         try:
@@ -323,11 +323,12 @@ def rating_app(session: RatingSession, tokens: Tokens, hosts: tuple[str, ...], t
     return Guard(starlette, rules)
 
 
-MOST_CHARACTERS = 200_000  # shown of one text
-MOST_LAID_OUT = 20_000  # characters of a text of which more than the plain text is shown
-MOST_MEDIA = 8  # of a sheet
-MOST_MEDIUM_CHARACTERS = 14_000_000  # of one as base64: 10 MB
-# Neither links nor images: a page loads nothing, and a rater is led nowhere. Definitions of links would be hidden.
+MOST_CHARACTERS = 200_000  # shown characters of one text
+MOST_LAID_OUT = 20_000  # characters of a text that is formatted; a longer one is shown as plain text
+MOST_MEDIA = 8  # images and sounds of one sheet
+MOST_MEDIUM_CHARACTERS = 14_000_000  # an image or sound of 10 MB in base64
+# Links and images stay plain text: a page loads nothing, and a rater can't follow a link. Link definitions stay
+# visible.
 _MARKDOWN = (
     MarkdownIt("commonmark", {"html": False}).enable("table").disable(["image", "link", "autolink", "reference"])
 )
@@ -349,7 +350,7 @@ class ShownMedium:
 
 @dataclass(frozen=True, slots=True)
 class Readable:
-    """Text to show. laid_out: its Markdown or JSON as markup; None for plain prose. fields: of it, by their paths."""
+    """Text to show. laid_out: its Markdown or JSON as HTML; None for plain prose. fields: its JSON fields by path."""
 
     segments: tuple[Segment, ...]
     laid_out: Markup | None
@@ -358,7 +359,7 @@ class Readable:
 
 
 class ReadableCase(NamedTuple):
-    """Prompt and output. media: of the prompt."""
+    """Prompt and output to show. media: of the prompt."""
 
     turns: tuple[Turn, ...]
     media: tuple[ShownMedium, ...]
@@ -366,7 +367,7 @@ class ReadableCase(NamedTuple):
 
 
 def readable(text: str) -> Readable:
-    """Text as it is, and laid out if it is JSON or looks like Markdown; none of its own markup takes effect."""
+    """Text to show, also formatted if it is JSON or looks like Markdown; its own HTML is escaped."""
     return Readable(segments_of(text, most=MOST_CHARACTERS), _laid_out(text) if len(text) <= MOST_LAID_OUT else None)
 
 
@@ -375,7 +376,7 @@ def readable_case(
 ) -> ReadableCase:
     """Turns of a prompt, its images and sounds, and an output with its own. audio: sound of a transcript.
 
-    fields: of the output, shown ahead of it where it has them.
+    fields: paths of the output's JSON fields to show before it.
     """
     case = files.show(Case(prompt, output))
     media: dict[str, list[ShownMedium]] = {"prompt": [], "output": []}
@@ -384,9 +385,9 @@ def readable_case(
     if case.media_fault:
         media["output"].append(ShownMedium("", "", None, case.media_fault))
     if audio:
-        spoken = files.show(Case(None, audio))
-        media["output"].extend(_shown_medium(medium) for medium in spoken.media)
-        media["output"].extend([ShownMedium("", "", None, spoken.media_fault)] if spoken.media_fault else [])
+        transcript = files.show(Case(None, audio))
+        media["output"].extend(_shown_medium(medium) for medium in transcript.media)
+        media["output"].extend([ShownMedium("", "", None, transcript.media_fault)] if transcript.media_fault else [])
     values = ((path, read_field(case.output, path)[0]) for path in fields)
     shown_fields = tuple((path, readable(value)) for path, value in values if value is not None)
     text = replace(readable(case.output), media=tuple(media["output"]), fields=shown_fields)

@@ -26,8 +26,8 @@ from gradebook.tasks.rewards.scorer import RubricScorer
 from gradebook.tasks.rewards.trainers import openrlhf_rows, reward_value, slime_row
 from gradebook.tasks.system.listeners import Guard, Rules, refuse_without_token
 
-MOST_OUTPUTS = 4_096  # of a request
-MOST_WAITING = 20_000  # outputs of all requests
+MOST_OUTPUTS = 4_096  # outputs of one request
+MOST_WAITING = 20_000  # waiting outputs of all requests together
 MOST_BODY_BYTES = 2**25
 _JSON = "application/json"
 Body = TypeVar("Body", bound=BaseModel)
@@ -53,7 +53,7 @@ class _SlimeRequest(BaseModel):
 
 @dataclass(frozen=True)
 class _Refused(Exception):
-    """Answer to a request that is not scored."""
+    """Error with the response to a request that is not scored."""
 
     status: int
     words: str
@@ -66,7 +66,7 @@ class _Refused(Exception):
 
 
 class RewardsApp:
-    """State of the server: its scorer, and how many outputs wait.
+    """State of the server: its scorer, and the count of waiting outputs.
 
     deadline_s: of the scorer. unscored: reward of a trainer's output that has none; None: the request fails.
     """
@@ -137,7 +137,7 @@ class RewardsApp:
 
 
 def _answered(handler: Any) -> Any:
-    """Handler whose value is sent as JSON, and whose errors are answers."""
+    """Handler that sends the returned value as JSON, and errors as responses."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -171,6 +171,6 @@ def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = Non
 
 
 def rewards_app(app: RewardsApp, hosts: tuple[str, ...], token: str | None) -> Guard:
-    """ASGI app of a scorer. hosts: HOST:PORT that requests may name. token: that requests have to bring."""
+    """ASGI app of a scorer. hosts: HOST:PORT that requests may name. token: required of each request; None: none."""
     rules = Rules(hosts, refuse_without_token(token), schemes=("http", "https"), most_body_bytes=MOST_BODY_BYTES)
     return Guard(Starlette(routes=app.routes()), rules)

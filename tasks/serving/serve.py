@@ -19,7 +19,7 @@ def bind(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        listener.listen()  # a link that is opened before the app answers waits for it
+        listener.listen()  # connections from now on wait until the app answers
     except OSError as error:
         listener.close()
         raise InputError(
@@ -32,7 +32,7 @@ def serve_app(app: Any, listener: socket.socket, grace_s: float = 10) -> None:
     """Answer requests until a signal ends the process; open requests get `grace_s` to finish."""
     most_s = math.ceil(grace_s)
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=most_s, ws="none", **server_settings())
-    # uvicorn raises the signal again after it has closed; the caller still has work to finish then.
+    # uvicorn raises the signal again after closing, but the caller has to finish its work first.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listener])
