@@ -1,6 +1,6 @@
 """AdvancedIF: conversations whose next answer is judged by yes/no questions of experts.
 
-Shape: the data set facebook/AdvancedIF, whose columns hold JSON as text; CSV has to be turned into JSON Lines first.
+Shape: the data set facebook/AdvancedIF, whose columns hold JSON as text; CSV must first be converted to JSON Lines.
 """
 
 import json
@@ -27,7 +27,7 @@ NAME = "advancedif"
 
 
 def _parse_if_json(value: Any) -> Any:
-    """Value of a text that is JSON; other texts, and other values, as they are."""
+    """Parsed value of a JSON text; anything else unchanged."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
         return value
     try:
@@ -37,7 +37,7 @@ def _parse_if_json(value: Any) -> Any:
 
 
 def _assistant_text(value: Any) -> Any:
-    """Text of an answer that is a list with the assistant's message."""
+    """Text of an answer given as a list with the assistant's message; anything else unchanged."""
     messages = _parse_if_json(value)
     last = messages[-1] if isinstance(messages, list) and messages else None
     return last["content"] if isinstance(last, dict) and isinstance(last.get("content"), str) else value
@@ -59,26 +59,26 @@ class _Conversation(CaseShape):
     def identity(self) -> tuple[str | None, Any]:
         return self.case_id, [self.conversation, self.about.rubrics]
 
-    def columns(self, stored: FieldCounts) -> Row:
+    def columns(self, stored_fields: FieldCounts) -> Row:
         category = self.benchmark_name.strip()[:64] if self.benchmark_name and self.benchmark_name.strip() else None
         criteria = [
             criterion_row(f"c{number}", question, NAME, {}, category=category, levels=met_levels())
             for number, question in enumerate(self.about.rubrics, start=1)
         ]
-        left = stored.note_all("", {**self.left, **self.about.left})
+        extra = stored_fields.note_all("", {**self.unknown_keys, **self.about.unknown_keys})
         return {
             **answer_columns(self.model, self.response),
             "prompt": self.conversation,
             "criteria": criteria,
-            **as_metadata(NAME, left),
+            **as_metadata(NAME, extra),
         }
 
 
 def read_advancedif(text: str, path: str) -> Imported:
-    """Import conversations as cases with a criterion for each question, `c1` .... Raises `RubricError`."""
+    """Import conversations as cases with a criterion for each question: `c1`, `c2`, .... Raises `RubricError`."""
     return import_cases(text, path, _Conversation)
 
 
 SUMMARY = "conversations of AdvancedIF, each with yes/no questions about the next answer"
-LEFT = "other columns, which are metadata; CSV has to become JSON Lines first"
-FORMAT = Format(NAME, SUMMARY, ".jsonl", "cases", read_advancedif, left=LEFT)
+OMISSIONS = "other columns, which are metadata; CSV has to become JSON Lines first"
+FORMAT = Format(NAME, SUMMARY, ".jsonl", "cases", read_advancedif, omissions=OMISSIONS)

@@ -1,4 +1,4 @@
-"""AutoRubric lists, YAML or JSON: a weight and a requirement each, and options for graded ones.
+"""AutoRubric lists, YAML or JSON: criteria with a weight and a requirement, and options if they are graded.
 
 The file is a list of criteria, or of sections (`name`, `criteria`), or a mapping with that list under `rubric` or
 `sections`. An option that excludes an output from the score (`na: true`) is not a level: here, a judge that cannot
@@ -76,7 +76,7 @@ class Question(OpenMapping):
 
 
 class Item(OpenMapping):
-    """Item of a data set: a submission, and the labels that people gave it, one for each criterion."""
+    """Item of a data set: a submission with people's labels, one per criterion."""
 
     submission: Any
     description: str | None = None
@@ -96,36 +96,36 @@ def read_autorubric(text: str, path: str) -> Imported:
     """Import the rubric of one AutoRubric file, and the items of a data set; its id is the file's name."""
     reading = open_list_or_mapping(text, path)
     listed, file_keys, place = _the_list(reading)
-    stored = FieldCounts()
+    stored_fields = FieldCounts()
     sections: dict[str, Row] = {}
     ids = DistinctIds()
     criteria: list[Row] = []
     for here, section, entry in _entries(listed, place, sections, reading):
         question = reading.fit(Question, entry, here)
         if question:
-            criteria.append(_criterion(question, section, ids, stored))
+            criteria.append(_criterion(question, section, ids, stored_fields))
     prompt = (
         file_keys.pop("prompt", None) if "items" in file_keys and isinstance(file_keys.get("prompt"), str) else None
     )
     items = file_keys.pop("items", None)
-    described = {name: stored.note_all("sections.", left) for name, left in sections.items() if left}
+    described = {name: stored_fields.note_all("sections.", extra) for name, extra in sections.items() if extra}
     rubric: Row = {
         "id": identifier(PurePath(path).stem, "rubric"),
         "version": FIRST_VERSION,
         "criteria": criteria,
-        **as_metadata("autorubric", drop_empty({"file": stored.note_all("", file_keys), "sections": described})),
+        **as_metadata("autorubric", drop_empty({"file": stored_fields.note_all("", file_keys), "sections": described})),
     }
-    imported = reading.finish(rubric, stored)
+    imported = reading.finish(rubric, stored_fields)
     if items is None:
         return imported
     if not isinstance(items, list):
         reading.stop(("items",), f"found {quote_value(items)}, expected a list")
-    cases, ratings = _import_items(items, prompt, criteria, reading, stored)
-    return replace(imported, cases=cases, ratings=ratings, kept=stored.words())
+    cases, ratings = _import_items(items, prompt, criteria, reading, stored_fields)
+    return replace(imported, cases=cases, ratings=ratings, kept=stored_fields.words())
 
 
 def _import_items(
-    items: list[Any], prompt: str | None, criteria: list[Row], reading: Reading, stored: FieldCounts
+    items: list[Any], prompt: str | None, criteria: list[Row], reading: Reading, stored_fields: FieldCounts
 ) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
     """Rows of a data set's submissions, and its labels as ratings by `ground_truth`; raises for a fault."""
     rows: list[Row] = []
@@ -137,13 +137,13 @@ def _import_items(
         submission = item.submission
         text = submission if isinstance(submission, str) else json.dumps(submission, ensure_ascii=False)
         item_prompt = item.prompt or prompt
-        left = stored.note_all("items.", drop_empty({"description": item.description, **item.left}))
+        extra = stored_fields.note_all("items.", drop_empty({"description": item.description, **item.unknown_keys}))
         row = {
             "case_id": f"case_{index + 1}",
             "model": UNKNOWN_MODEL,
             "output": text,
             **drop_empty({"prompt": item_prompt if item_prompt and item_prompt.strip() else None}),
-            **as_metadata("autorubric", left),
+            **as_metadata("autorubric", extra),
         }
         rows.append(row)
         ratings += _labels(item, row, criteria, reading, ("items", index))
@@ -197,9 +197,7 @@ def _the_list(reading: Reading) -> tuple[list[Any], Row, Place]:
 def _entries(
     listed: list[Any], place: Place, sections: dict[str, Row], reading: Reading
 ) -> Iterator[tuple[Place, str | None, Any]]:
-    """Each criterion, not yet validated, with its place and its section; the content of sections is put into
-    `sections`.
-    """
+    """Each criterion, not validated yet, with its place and its section; adds the sections' content to `sections`."""
     for index, entry in enumerate(listed):
         here = (*place, index)
         if not isinstance(entry, dict) or "criteria" not in entry:
@@ -214,22 +212,23 @@ def _entries(
             reading.note((*here, "name"), f"found {category!r} again, expected each section once")
         if not section.criteria:
             reading.note((*here, "criteria"), "found an empty list, expected at least one criterion")
-        sections[category] = section.left | ({"name": name} if name != category else {})
+        sections[category] = section.unknown_keys | ({"name": name} if name != category else {})
         yield from (((*here, "criteria", number), category, inner) for number, inner in enumerate(section.criteria))
 
 
-def _criterion(question: Question, section: str | None, ids: DistinctIds, stored: FieldCounts) -> Row:
+def _criterion(question: Question, section: str | None, ids: DistinctIds, stored_fields: FieldCounts) -> Row:
     criterion_id = ids.take(question.name or question.requirement)
     options = question.options or []
     scored = [option for option in options if not option.na]
     na_options = [option.model_dump(exclude_unset=True) for option in options if option.na]
-    left = drop_empty({"scale_type": question.scale_type, "na_options": na_options, **question.left})
+    extra = drop_empty({"scale_type": question.scale_type, "na_options": na_options, **question.unknown_keys})
     level_ids = DistinctIds("level", LEVEL_ID)
     levels: list[Row] = [
         {"id": level_ids.take(option.label), "score": option.value, "description": option.label} for option in scored
     ]
     of_options = {
-        level["id"]: stored.note_all("options.", option.left) for level, option in zip(levels, scored, strict=True)
+        level["id"]: stored_fields.note_all("options.", option.unknown_keys)
+        for level, option in zip(levels, scored, strict=True)
     }
     return {
         "id": criterion_id,
@@ -238,7 +237,9 @@ def _criterion(question: Question, section: str | None, ids: DistinctIds, stored
         "weight": plain_number(USUAL_WEIGHT if question.weight is None else question.weight),
         "levels": levels or met_levels(),
         "method": {"type": "judge"},
-        **as_metadata("autorubric", stored.note_all("", left) | drop_empty({"options": drop_empty(of_options)})),
+        **as_metadata(
+            "autorubric", stored_fields.note_all("", extra) | drop_empty({"options": drop_empty(of_options)})
+        ),
     }
 
 
@@ -247,37 +248,37 @@ LIST_KEY = "rubric"
 
 def write_autorubric(rubric: Rubric) -> Exported:
     """Write the rubric as YAML, one section per category; gates are included with the weight 0."""
-    lost = FieldCounts()
-    note_lost(rubric, "autorubric", lost, "", "name category gate levels scale")
+    lost_fields = FieldCounts()
+    note_lost(rubric, "autorubric", lost_fields, "", "name category gate levels scale")
     imported = imported_metadata(rubric.metadata, "autorubric")
     weights = effective_weights(rubric)
     entries: list[Row] = []
     sections: dict[str, Row] = {}
     for criterion in rubric.criteria:
-        question = _question(criterion, weights[criterion.id], lost)
+        question = _question(criterion, weights[criterion.id], lost_fields)
         name = criterion.category
         if name is None:
             entries.append(question)
         elif name in sections:
             sections[name]["criteria"].append(question)
             if entries[-1] is not sections[name]:
-                lost.note("the order of criteria (those of a section stand together)")
+                lost_fields.note("the order of criteria (those of a section stand together)")
         else:
-            left = mapping_or_empty(mapping_or_empty(imported.get("sections")).get(name))
-            sections[name] = {"name": name, **left, "criteria": [question]}
+            extra = mapping_or_empty(mapping_or_empty(imported.get("sections")).get(name))
+            sections[name] = {"name": name, **extra, "criteria": [question]}
             entries.append(sections[name])
     file_keys = mapping_or_empty(imported.get("file"))
     content = {**file_keys, LIST_KEY: entries} if file_keys else entries
-    return Exported(plain_yaml(content), lost.words())
+    return Exported(plain_yaml(content), lost_fields.words())
 
 
-def _question(criterion: Criterion, weight: float, lost: FieldCounts) -> Row:
-    note_method(criterion.method, "judge", lost)
+def _question(criterion: Criterion, weight: float, lost_fields: FieldCounts) -> Row:
+    note_method(criterion.method, "judge", lost_fields)
     if criterion.gate:
-        lost.note("criteria.gate (written with the weight 0)")
+        lost_fields.note("criteria.gate (written with the weight 0)")
     imported = imported_metadata(criterion.metadata, "autorubric")
     na_options = imported.get("na_options")
-    options = _options(criterion, imported, lost)
+    options = _options(criterion, imported, lost_fields)
     options += na_options if options and isinstance(na_options, list) else []
     question: Row = {
         "name": criterion.name or criterion.id,
@@ -291,32 +292,36 @@ def _question(criterion: Criterion, weight: float, lost: FieldCounts) -> Row:
 
 
 def _ids_read_from(labels: list[str]) -> list[str]:
-    """Ids that an import makes of the options' labels."""
+    """Ids that an import would make of the options' labels."""
     ids = DistinctIds("level", LEVEL_ID)
     return [ids.take(label) for label in labels]
 
 
-def _options(criterion: Criterion, imported: Row, lost: FieldCounts) -> list[Row]:
+def _options(criterion: Criterion, imported: Row, lost_fields: FieldCounts) -> list[Row]:
     """Levels as options; empty if they only mean not met and met."""
     if are_met_levels(criterion):
         return []
     levels = criterion.scale.levels if criterion.scale else criterion.levels
-    lost.note(*("criteria.levels.indicators" for level in levels if level.indicators))
+    lost_fields.note(*("criteria.levels.indicators" for level in levels if level.indicators))
     texts = [": ".join(filter(None, (level.label, level.description))) or level.id for level in levels]
     labels = texts
-    if _ids_read_from(texts) != [level.id for level in levels]:  # otherwise they come from an import, and may be alike
+    if _ids_read_from(texts) != [
+        level.id for level in levels
+    ]:  # otherwise the texts come from an import and may repeat
         labels = [
             f"{level.id}: {text}" if texts.count(text) > 1 else text for level, text in zip(levels, texts, strict=True)
         ]
     pairs = zip(levels, _ids_read_from(labels), strict=True)
-    lost.note(*("criteria.levels.id (made anew of the option's label)" for level, again in pairs if again != level.id))
-    left = mapping_or_empty(imported.get("options"))
+    lost_fields.note(
+        *("criteria.levels.id (made anew of the option's label)" for level, again in pairs if again != level.id)
+    )
+    extra = mapping_or_empty(imported.get("options"))
     return [
-        {"label": label, "value": plain_number(level.score), **mapping_or_empty(left.get(level.id))}
+        {"label": label, "value": plain_number(level.score), **mapping_or_empty(extra.get(level.id))}
         for level, label in zip(levels, labels, strict=True)
     ]
 
 
 SUMMARY = "a list of weights and requirements, with options for graded ones"
-LEFT = "options with `na`, kinds of scales"
-FORMAT = Format("autorubric", SUMMARY, ".yaml", "rubric", read_autorubric, write_autorubric, left=LEFT)
+OMISSIONS = "options with `na`, kinds of scales"
+FORMAT = Format("autorubric", SUMMARY, ".yaml", "rubric", read_autorubric, write_autorubric, omissions=OMISSIONS)

@@ -1,4 +1,4 @@
-"""Case rows: fields shared by foreign formats, conversion of a file of rows to cases, their answers, their export."""
+"""Case rows: fields shared by foreign formats, conversion of a file of rows to cases, joined answers, export."""
 
 import contextlib
 import json
@@ -78,7 +78,7 @@ def is_prompt(value: Any) -> bool:
 
 
 def logged_prompt(value: Any) -> Any:
-    """Prompt as an evaluator logged it: a text, or chat messages, also as their JSON. None for anything else."""
+    """Prompt in an evaluator's log: a text, or chat messages, also as JSON text. None for anything else."""
     if isinstance(value, str) and value.lstrip()[:1] == "[":
         try:
             return _PROMPT.validate_python(json.loads(value))
@@ -110,7 +110,7 @@ class Answered(OpenMapping):
 
     @property
     def unanswered(self) -> tuple[str, ...]:
-        """Unused fields: the model, if there is no answer."""
+        """Names of unused fields: the model, if there is no answer."""
         return () if self.answer_columns else ("model",)
 
 
@@ -133,23 +133,25 @@ class CaseShape(OpenMapping):
         """Id of the case in the file, and the content that identifies a case without an id."""
 
     @abstractmethod
-    def columns(self, stored: FieldCounts) -> Row:
+    def columns(self, stored_fields: FieldCounts) -> Row:
         """Columns of the row other than the case's id."""
 
 
 AnyCase = TypeVar("AnyCase", bound=CaseShape)
 
 
-def read_cases(text: str, path: str, shape: type[AnyCase], stored: FieldCounts) -> list[tuple[AnyCase, Row]]:
+def read_cases(text: str, path: str, shape: type[AnyCase], stored_fields: FieldCounts) -> list[tuple[AnyCase, Row]]:
     """Read the rows of a file, each with its case's row. Raises `RubricError` with every fault."""
-    return shape_cases(open_rows(text, path), shape, stored)
+    return shape_cases(open_rows(text, path), shape, stored_fields)
 
 
-def shape_cases(entries: Sequence[Reading], shape: type[AnyCase], stored: FieldCounts) -> list[tuple[AnyCase, Row]]:
-    """Shape opened rows, each with its case's row. Raises `RubricError` with every fault."""
+def shape_cases(
+    entries: Sequence[Reading], shape: type[AnyCase], stored_fields: FieldCounts
+) -> list[tuple[AnyCase, Row]]:
+    """Validate opened rows; returns each with its case's row. Raises `RubricError` with every fault."""
     shaped = [(entry, row) for entry in entries if (row := entry.fit(shape, entry.value))]
     names = name_cases([row.identity for _, row in shaped])
-    rows = [{"case_id": name, **row.columns(stored)} for (_, row), name in zip(shaped, names, strict=True)]
+    rows = [{"case_id": name, **row.columns(stored_fields)} for (_, row), name in zip(shaped, names, strict=True)]
     compared = ("criteria",) if shape.has_own_prompts else ("prompt", "criteria")
     _note_disagreements(zip((entry for entry, _ in shaped), rows, strict=True), compared)
     entries[0].stop_at_faults()
@@ -158,19 +160,19 @@ def shape_cases(entries: Sequence[Reading], shape: type[AnyCase], stored: FieldC
 
 def import_cases(text: str, path: str, shape: type[AnyCase]) -> Imported:
     """Import the cases of a file of rows without ratings. Raises `RubricError` with every fault."""
-    stored = FieldCounts()
-    cases = read_cases(text, path, shape, stored)
-    return Imported(cases=tuple(case for _, case in cases), kept=stored.words())
+    stored_fields = FieldCounts()
+    cases = read_cases(text, path, shape, stored_fields)
+    return Imported(cases=tuple(case for _, case in cases), kept=stored_fields.words())
 
 
-def criterion_row(criterion_id: str, description: str, format_name: str, left: Row, **columns: Any) -> Row:
-    """Per-case criterion, for a judge unless the columns state otherwise; columns that are None are omitted."""
+def criterion_row(criterion_id: str, description: str, format_name: str, extra: Row, **columns: Any) -> Row:
+    """Per-case criterion, by a judge unless `columns` has another method; columns with None are omitted."""
     row = {"id": criterion_id, "description": description, "method": {"type": "judge"}, **columns}
-    return {**drop_none(row), **as_metadata(format_name, left)}
+    return {**drop_none(row), **as_metadata(format_name, extra)}
 
 
 def name_cases(contents: Sequence[tuple[str | None, Any]]) -> list[str]:
-    """Choose one id per row from (id, content of the case): rows with equal content and no id are one case."""
+    """Choose one id per row. contents: (id, content of the case); rows with equal content and no id are one case."""
     taken = {case_id for case_id, _ in contents if case_id is not None}
     names: dict[str, str] = {}
     free = (name for number in range(1, 2 * len(contents) + 2) if (name := f"case_{number}") not in taken)
@@ -187,11 +189,11 @@ def _note_disagreements(rows: Iterable[tuple[Reading, Row]], compared: Sequence[
     """Report cases that are repeated with another prompt or other criteria, or without an answer of their own."""
     firsts: dict[str, Row] = {}
     for entry, row in rows:
-        first = firsts.setdefault(row["case_id"], row)
-        if first is row:
+        first_row = firsts.setdefault(row["case_id"], row)
+        if first_row is row:
             continue
         again = f"found the case {row['case_id']!r} again"
-        different = [column for column in compared if first.get(column) != row.get(column)]
+        different = [column for column in compared if first_row.get(column) != row.get(column)]
         if different:
             entry.note((), f"{again}, its {different[0]} not the same, expected equal ones")
         elif "output" not in row:
@@ -213,7 +215,7 @@ def number_samples(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def prompt_key(prompt: Any) -> str:
-    """Key that is equal for prompts of equal text, bare or as a single user message."""
+    """Key that is equal for prompts with equal text, as a text or as a single user message."""
     if isinstance(prompt, list) and len(prompt) == 1 and prompt[0].get("role") == "user":
         prompt = prompt[0].get("content")
     return prompt if isinstance(prompt, str) else json.dumps(prompt, sort_keys=True)
@@ -230,12 +232,12 @@ MET_LEVELS: tuple[Row, ...] = (
 
 
 def met_levels() -> list[Row]:
-    """Levels of a requirement without any, worst first."""
+    """Default levels of a requirement, worst first."""
     return [dict(level) for level in MET_LEVELS]
 
 
 def are_met_levels(criterion: Criterion) -> bool:
-    """Whether a criterion has only the levels not met and met, or none."""
+    """Whether a criterion has the levels not met and met, or no levels."""
     levels = criterion.scale.levels if criterion.scale else criterion.levels
     return not levels or [level.model_dump(exclude_defaults=True) for level in levels] == met_levels()
 
@@ -265,11 +267,11 @@ class _Answer(Answered):
 
 
 def join_answers(cases: Sequence[Row], answers: Sequence[Row]) -> tuple[tuple[Row, ...], tuple[str, ...]]:
-    """Join the cases with the answers of another file. Returns also, in words, the answers and cases without a match.
+    """Join the cases with the answers of another file; also returns phrases on answers and cases without a match.
 
     An answer belongs to the case of its `case_id`, `prompt_id`, `key`, `id` or `question_id`, else to each case with an
-    equal prompt. A case gets one row per answer; one without any is unchanged. Other columns of an answer are stored as
-    `metadata.answer`. Raises `RubricError` for an entry that is not an answer.
+    equal prompt. A case gets one row per answer; a case without an answer is unchanged. Other columns of an answer are
+    stored as `metadata.answer`. Raises `RubricError` for an entry that is not an answer.
     """
     shaped = _shape_answers(answers)
     firsts: dict[str, Row] = {}
@@ -314,10 +316,14 @@ def _matches(answer: _Answer, firsts: dict[str, Row], by_prompt: dict[str, list[
 
 
 def _with_answer(case: Row, answer: _Answer) -> Row:
-    """Row for an answer: the case without the data of another answer, with this one."""
+    """Row for an answer: the case with this answer in place of any other."""
     row = {name: value for name, value in case.items() if name not in _ANSWER_KEYS} | answer.answer_columns
     row |= drop_none({"checkpoint": answer.checkpoint, "sample_index": answer.sample_index})
-    return {**row, "metadata": {**(row.get("metadata") or {}), "answer": answer.left}} if answer.left else row
+    return (
+        {**row, "metadata": {**(row.get("metadata") or {}), "answer": answer.unknown_keys}}
+        if answer.unknown_keys
+        else row
+    )
 
 
 def _insert_answers(cases: Sequence[Row], joined: dict[str, list[Row]]) -> list[Row]:
@@ -337,7 +343,7 @@ _EXPORTED = "the rows to export"
 
 
 class Case(BaseModel):
-    """Row of `Imported.cases`, as accepted by `write`."""
+    """Row of `Imported.cases`, in the form that `write` accepts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -358,7 +364,7 @@ class Case(BaseModel):
 
 
 def weight_of(criterion: CaseCriterion) -> float | int:
-    """Weight of a criterion in file notation: 5 for 5.0; default 1."""
+    """Weight of a criterion as in a file: 5 for 5.0; default 1."""
     return 1 if criterion.weight is None else plain_number(criterion.weight)
 
 
@@ -374,7 +380,7 @@ def prompt_text(prompt: Any) -> str:
 def export_cases(
     rows: Sequence[Row], write: Callable[[list[Case]], str], read: Callable[[str, str], Imported]
 ) -> Exported:
-    """Export rows to a foreign text; `lost` is everything that reading the text does not restore.
+    """Export rows to a foreign text; the result's `lost` lists content that reading the text does not restore.
 
     Raises `RubricError` if a row is not a case, or does not fit the format.
     """
@@ -386,11 +392,11 @@ def export_cases(
     reading.stop_at_faults()
     text = write(cases)
     again = {_sample_key(case): case for row in read(text, _EXPORTED).cases for case in [Case.model_validate(row)]}
-    lost = FieldCounts()
+    lost_fields = FieldCounts()
     for case in cases:
         twin = again.get(_sample_key(case))
-        lost.note(*(_lost_fields(case, twin) if twin else ("rows",)))
-    return Exported(text, lost.words())
+        lost_fields.note(*(_lost_fields(case, twin) if twin else ("rows",)))
+    return Exported(text, lost_fields.words())
 
 
 def _sample_key(case: Case) -> tuple[Any, ...]:
@@ -406,7 +412,7 @@ def _lost_fields(case: Case, twin: Case) -> Iterable[str]:
             yield column
     yield from (f"metadata.{name}" for name, value in case.metadata.items() if twin.metadata.get(name) != value)
     by_id = {criterion.id: criterion for criterion in twin.criteria}
-    if len(case.criteria) == len(twin.criteria):  # a format that renames them preserves their order
+    if len(case.criteria) == len(twin.criteria):  # a format that renames criteria preserves their order
         by_id = {criterion.id: other for criterion, other in zip(case.criteria, twin.criteria, strict=True)}
     for criterion in case.criteria:
         if criterion.id not in by_id:

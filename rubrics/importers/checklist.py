@@ -61,18 +61,20 @@ class _Checklist(Answered, CaseShape):
     def identity(self) -> tuple[str | None, Any]:
         return self.case_id, [self.prompt, [question.question for question in self.questions]]
 
-    def columns(self, stored: FieldCounts) -> Row:
-        left = stored.note_all("", self.left_with(*self.unanswered))
+    def columns(self, stored_fields: FieldCounts) -> Row:
+        extra = stored_fields.note_all("", self.unknown_keys_with(*self.unanswered))
         columns = {**self.answer_columns, "prompt": self.prompt, "reference": self.reference}
-        criteria = [_criterion(name, question, stored) for name, question in zip(self.ids, self.questions, strict=True)]
-        return {**drop_none(columns), "criteria": criteria, **as_metadata("checklist", left)}
+        criteria = [
+            _criterion(name, question, stored_fields) for name, question in zip(self.ids, self.questions, strict=True)
+        ]
+        return {**drop_none(columns), "criteria": criteria, **as_metadata("checklist", extra)}
 
 
-def _criterion(criterion_id: str, question: _Question, stored: FieldCounts) -> Row:
-    left = stored.note_all("questions[].", question.left)
+def _criterion(criterion_id: str, question: _Question, stored_fields: FieldCounts) -> Row:
+    extra = stored_fields.note_all("questions[].", question.unknown_keys)
     weight = None if question.weight is None else plain_number(question.weight)
     levels = [dict(level) for level in LEVELS]
-    return criterion_row(criterion_id, question.question, "checklist", left, weight=weight, levels=levels)
+    return criterion_row(criterion_id, question.question, "checklist", extra, weight=weight, levels=levels)
 
 
 def read_checklist(text: str, path: str) -> Imported:
@@ -102,5 +104,5 @@ def _entry(criterion: CaseCriterion) -> Row:
 
 
 SUMMARY = "yes/no questions for each case, optionally with answers"
-LEFT = "other columns, which are metadata"
-FORMAT = Format("checklist", SUMMARY, ".jsonl", "cases", read_checklist, write_checklist, left=LEFT)
+OMISSIONS = "other columns, which are metadata"
+FORMAT = Format("checklist", SUMMARY, ".jsonl", "cases", read_checklist, write_checklist, omissions=OMISSIONS)

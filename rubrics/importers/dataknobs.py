@@ -1,4 +1,4 @@
-"""Import and export of dataknobs rubrics: JSON with criteria, levels and a scoring method each; lossless both ways.
+"""Import and export of dataknobs rubrics (JSON; each criterion has levels and a scoring method), lossless both ways.
 
 Content of dataknobs without a place in gradebook is stored under `metadata.dataknobs` of the rubric and of its
 criteria; content of gradebook without a place in dataknobs is stored under `metadata.gradebook` of the foreign rubric.
@@ -50,21 +50,21 @@ from gradebook.rubrics.schemas.files import read_schema
 from gradebook.rubrics.text.plain_words import quote_value
 
 CHECK_PREFIX = "gradebook:"  # function_ref of a check: gradebook:length_words
-FUNCTION_PLACEHOLDER = "dataknobs:function_ref"  # for a reference that is not a `module.path:function`
-SCHEMA_PLACEHOLDER = "dataknobs:schema_ref"  # for a schema in another file: nothing is fetched, so nothing is scored
+FUNCTION_PLACEHOLDER = "dataknobs:function_ref"  # method of a criterion whose reference is not a `module.path:function`
+SCHEMA_PLACEHOLDER = "dataknobs:schema_ref"  # method of a criterion whose schema can't be read: nothing is fetched
 # dataknobs adds the criterion's description and levels itself; the template only shows the content to classify.
 DECODE_PROMPT = (
     "{% if prompt is defined %}What was asked:\n{{ prompt }}\n\n{% endif %}What is to be classified:\n{{ output }}\n"
 )
 
-NO_TARGET_TYPE = "output"  # dataknobs requires a name for the evaluated content
+NO_TARGET_TYPE = "output"  # default, as dataknobs requires a name for the evaluated content
 NAMESPACES = ("gradebook", "dataknobs")  # keys of `metadata` for the notes of the two formats
 
 FullText = Annotated[str, Field(min_length=1)]
 
 
 class _Foreign(OpenMapping):
-    """Base of all mappings of such a file."""
+    """Base of all mappings of a dataknobs file."""
 
     @model_validator(mode="after")
     def _no_reserved_key(self) -> Self:
@@ -145,7 +145,7 @@ def to_plain_head(foreign: ForeignRubric) -> Row:
 
 
 def express_rubric(plain: Row, omitted: Collection[str] = ()) -> Row:
-    """Foreign rubric of a plain one, in dataknobs' key order."""
+    """Convert a plain rubric to a foreign one, with keys in dataknobs' order."""
     return {
         "id": plain["id"],
         "name": plain.get("name", plain["id"]),
@@ -159,7 +159,7 @@ def express_rubric(plain: Row, omitted: Collection[str] = ()) -> Row:
 
 
 def to_plain_criterion(foreign: ForeignCriterion, criterion_id: str) -> Row:
-    """Plain criterion of a foreign one."""
+    """Convert a foreign criterion to a plain one."""
     plain = {
         "id": criterion_id,
         "name": None if foreign.name == criterion_id else foreign.name,
@@ -173,7 +173,7 @@ def to_plain_criterion(foreign: ForeignCriterion, criterion_id: str) -> Row:
 
 
 def express_criterion(plain: Row, omitted: Collection[str] = ()) -> Row:
-    """Foreign criterion of a plain one. omitted: defaults that this file does not write."""
+    """Convert a plain criterion to a foreign one. omitted: defaults that this file does not write."""
     levels = plain.get("levels") or [{"id": level.id, "score": level.score} for level in pass_or_fail()]
     foreign = {
         "id": plain["id"],
@@ -232,7 +232,7 @@ def _to_plain_method(foreign: ForeignMethod) -> Row:
 
 
 def _is_template(text: str) -> bool:
-    """Whether a judge can be shown a case by a text; any other is stored, and all columns are shown."""
+    """Whether a text is a valid template for a case. Otherwise it is only stored, and all columns are shown."""
     try:
         return bool(check_template(text))
     except ValueError:
@@ -285,18 +285,18 @@ def notes_of_rubric(foreign: Row, expressed: Row, omitted: Collection[str]) -> R
 
 
 def notes_of_criterion(foreign: Row, expressed: Row, plain: Row) -> Row:
-    """Content of the foreign criterion that is missing after converting it back; its levels by gradebook's ids."""
+    """Content of the foreign criterion that is missing after converting it back; levels by gradebook's ids."""
     notes = overlay_of(foreign, expressed, ("scoring_method",))
     levels = plain.get("levels", ())
     if "levels" in notes and levels:
         pairs = zip(foreign["levels"], expressed["levels"], strict=True)
         overlays = [overlay_of(theirs, again) for theirs, again in pairs]
-        notes["levels"] = {level["id"]: left for level, left in zip(levels, overlays, strict=True) if left}
+        notes["levels"] = {level["id"]: extra for level, extra in zip(levels, overlays, strict=True) if extra}
     return notes
 
 
 def head_of(rubric: Row) -> Row:
-    """A rubric, or a foreign one, without its criteria."""
+    """Copy of a plain or foreign rubric without its criteria."""
     return {key: value for key, value in rubric.items() if key != "criteria"}
 
 
@@ -335,32 +335,32 @@ def overlay_of_rubric(wanted: Row, back: Row, foreign: Row) -> Row:
     return overlay | drop_empty({"criteria": drop_empty(criteria)})
 
 
-def apply_rubric_overlay(rubric: Row, overlay: Row, foreign: Row, stored: FieldCounts) -> Row:
+def apply_rubric_overlay(rubric: Row, overlay: Row, foreign: Row, stored_fields: FieldCounts) -> Row:
     """Apply the notes that an export left in the foreign rubric's metadata."""
-    left = dict(overlay.get("criteria", {}))
+    extra = dict(overlay.get("criteria", {}))
     criteria = [
-        with_overlay(criterion, left.pop(theirs["id"], {}), ("method",))
+        with_overlay(criterion, extra.pop(theirs["id"], {}), ("method",))
         for criterion, theirs in zip(rubric["criteria"], foreign["criteria"], strict=True)
     ]
-    for criterion_id in left:
-        stored.note(f"metadata.{OURS}.criteria.{criterion_id} (no criterion has that id: dropped)")
+    for criterion_id in extra:
+        stored_fields.note(f"metadata.{OURS}.criteria.{criterion_id} (no criterion has that id: dropped)")
     return {**with_overlay(head_of(rubric), head_of(overlay)), "criteria": criteria}
 
 
 def stored_names(rubric: Row) -> Iterator[str]:
-    """Foreign names of the content under `metadata.dataknobs`, repeated for each occurrence."""
+    """Foreign names of the content under `metadata.dataknobs`, one per occurrence."""
     yield from _names("", notes_of(rubric))
     for criterion in rubric["criteria"]:
         notes = notes_of(criterion)
         method, levels = mapping_or_empty(notes.get("scoring_method")), mapping_or_empty(notes.get("levels"))
         yield from _names("criteria.", {key: value for key, value in notes.items() if key not in NESTED})
         yield from _names("scoring_method.", {key: value for key, value in method.items() if key != "type"})
-        for left in levels.values():
-            yield from _names("levels.", mapping_or_empty(left))
+        for extra in levels.values():
+            yield from _names("levels.", mapping_or_empty(extra))
 
 
 def unseen_names(content: Row) -> Iterator[str]:
-    """Names of the content under `metadata.gradebook` only, which dataknobs does not read."""
+    """Names of the content that is only under `metadata.gradebook`, which dataknobs does not read."""
     yield from (key for key in content if key not in ("criteria", LEFT_OUT, *RESTATED_KEYS))
     for overlay in content.get("criteria", {}).values():
         is_penalty = overlay.get("weight", 0) < 0
@@ -403,13 +403,13 @@ def _apply_if_readable(foreign: Row, notes: Row, read: Callable[[Row], Row], wan
     return foreign
 
 
-LEFT_OUT = "left_out"  # key of an overlay for the names that `wanted` does not have
+LEFT_OUT = "left_out"  # key of an overlay with the names that `wanted` lacks
 
 
 def overlay_of(wanted: dict[str, Any], current: dict[str, Any], nested: Collection[str] = ()) -> dict[str, Any]:
     """Keys of `wanted` that `current` lacks or has with another value; empty if the two are equal.
 
-    nested: keys whose mappings get an overlay of their own; all other values are taken whole.
+    nested: keys whose mappings are compared recursively; all other values are taken whole.
     """
     overlay: dict[str, Any] = {}
     for key, value in wanted.items():
@@ -437,7 +437,7 @@ def absent_names(overlay: dict[str, Any]) -> list[str]:
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
-CONFIG = f"{THEIRS}_config"  # the key of `metadata` for the other content of a config file
+CONFIG = f"{THEIRS}_config"  # key of `metadata` with the other content of a config file
 MOST_LISTED_IDS = 20
 
 
@@ -463,13 +463,13 @@ def read_dataknobs(text: str, path: str) -> Imported:
 def _import(foreign: Row, config: Row, reading: Reading) -> Imported:
     foreign, overlay = _split_own_metadata(_with_schemas(foreign, reading), reading)
     rubric = to_rubric_keys(foreign, reading)
-    stored = FieldCounts()
-    stored.note(*stored_names(rubric))
+    stored_fields = FieldCounts()
+    stored_fields.note(*stored_names(rubric))
     if overlay:
-        rubric = apply_rubric_overlay(rubric, overlay, foreign, stored)
+        rubric = apply_rubric_overlay(rubric, overlay, foreign, stored_fields)
     if config:
-        rubric["metadata"] = {**rubric.get("metadata", {}), CONFIG: stored.note_all("config.", config)}
-    return reading.finish(rubric, stored, is_new=False)
+        rubric["metadata"] = {**rubric.get("metadata", {}), CONFIG: stored_fields.note_all("config.", config)}
+    return reading.finish(rubric, stored_fields, is_new=False)
 
 
 def _rubrics_in(reading: Reading) -> tuple[list[Row], Row]:
@@ -519,7 +519,7 @@ def _with_schema(criterion: Any, number: int, reading: Reading) -> Any:
 
 
 def _is_file(folder: Path, name: str) -> bool:
-    # For an impossible name (too long, or with a NUL) os.path answers False; Path raises.
+    # For an impossible name (too long, or with a NUL) os.path returns False, while Path raises.
     return os.path.isfile(os.path.join(folder, name))  # noqa: PTH113, PTH118
 
 
@@ -573,7 +573,7 @@ def write_dataknobs(rubric: Rubric) -> Exported:
     with_notes = apply_notes(foreign, plain, wanted)
     try:
         foreign, back = with_notes, _read_back(with_notes)
-    except RubricError:  # its metadata.dataknobs was not left there by an import
+    except RubricError:  # its metadata.dataknobs does not come from an import
         back = _read_back(foreign)
     overlay = overlay_of_rubric(wanted, back, foreign)
     if overlay and not isinstance(foreign.get("metadata"), dict):
@@ -591,7 +591,7 @@ def _read_back(foreign: Row) -> Row:
 
 
 def _simplify(rubric: Rubric, wanted: Row) -> Row:
-    """Reduce the rubric to keys with a place in dataknobs; its weights are those that give the same score when flat."""
+    """Reduce the rubric to keys with a place in dataknobs, with effective weights, so that its flat score is equal."""
     weights = effective_weights(rubric)
     has_place = ("id", "version", "name", "description", "target_type", "pass_threshold", "metadata")
     return {
@@ -618,5 +618,5 @@ def _simplify_criterion(criterion: Criterion, weight: float) -> Row:
 
 
 SUMMARY = "a rubric with criteria, levels and a scoring method each; lossless both ways"
-LEFT = "nothing: other fields come back on export"
-FORMAT = Format("dataknobs", SUMMARY, ".json", "rubric", read_dataknobs, write_dataknobs, left=LEFT)
+OMISSIONS = "nothing: other fields come back on export"
+FORMAT = Format("dataknobs", SUMMARY, ".json", "rubric", read_dataknobs, write_dataknobs, omissions=OMISSIONS)

@@ -26,11 +26,11 @@ NAME = "deepeval"
 _CASES = ("testCases", "test_cases", "test_results", "testResults", "goldens")
 _CONVERSATIONS = ("conversationalTestCases", "conversational_test_cases")
 _G_EVAL = ("criteria", "evaluation_steps", "evaluationSteps")
-_HIGHEST = 10  # points of G-Eval
+_HIGHEST = 10  # highest score of G-Eval
 
 
 def _snake_or_camel(snake: str) -> Any:
-    """The name of a field in snake or in camel case."""
+    """Field alias that accepts a name in snake or in camel case."""
     first, *rest = snake.split("_")
     return Field(default=None, validation_alias=AliasChoices(snake, first + "".join(map(str.capitalize, rest))))
 
@@ -118,15 +118,17 @@ def read_deepeval(text: str, path: str) -> Imported:
     if not entries:
         rows[0].stop((), "found no test cases, expected at least one")
     entries[0].stop_at_faults()
-    stored = FieldCounts()
+    stored_fields = FieldCounts()
     named_cases = zip(shaped, _names(shaped), of_runs, strict=True)
-    columns = [_row(case, name, model, stored) for case, name, (_, model) in named_cases]
+    columns = [_row(case, name, model, stored_fields) for case, name, (_, model) in named_cases]
     marks = [[metric.mark for metric in case.metrics or ()] for case in shaped]
-    return import_results(NAME, rows[0].within((), None), [*zip(number_samples(columns), marks, strict=True)], stored)
+    return import_results(
+        NAME, rows[0].within((), None), [*zip(number_samples(columns), marks, strict=True)], stored_fields
+    )
 
 
 def _cases_in(row: Reading) -> list[Reading]:
-    """Test cases of a run, or the row itself, which is one."""
+    """Test cases of a run, or the row itself if it is a test case."""
     if not isinstance(row.value, dict) or not any(key in row.value for key in (*_CASES, *_CONVERSATIONS)):
         return [row]
     cases = []
@@ -148,7 +150,7 @@ def _model_of(run: Any) -> str:
 
 
 def _names(cases: Sequence[_Case]) -> list[str]:
-    """Name of each test case, or its number where it has none; equal inputs under one name are samples of one case."""
+    """Name of each test case, or else its number; equal inputs with the same name are samples of one case."""
     inputs: dict[str, set[str]] = {}
     for case in cases:
         inputs.setdefault(case.name or "", set()).add(json.dumps(case.input, sort_keys=True))
@@ -156,14 +158,16 @@ def _names(cases: Sequence[_Case]) -> list[str]:
     return [str(case.name) if case.name in is_own else f"case_{number}" for number, case in enumerate(cases, start=1)]
 
 
-def _row(case: _Case, name: str, model: str, stored: FieldCounts) -> Row:
+def _row(case: _Case, name: str, model: str, stored_fields: FieldCounts) -> Row:
     question = case.input if isinstance(case.input, str) else json.dumps(case.input, ensure_ascii=False)
     prompt: Any = question if question.strip() else None
     output = case.actual_output
     if case.turns:
         prompt, output = _split_turns(case.turns)
     used = ("success", "order", "runDuration", "run_duration", "evaluationCost", "evaluation_cost", "conversational")
-    left = stored.note_all("", drop_empty({**case.left_with("scenario"), **_unused_context(case)}, used))
+    extra = stored_fields.note_all(
+        "", drop_empty({**case.unknown_keys_with("scenario"), **_unused_context(case)}, used)
+    )
     seconds = case.seconds
     latency = seconds * 1000 if isinstance(seconds, int | float) and not isinstance(seconds, bool) else None
     counts = [mapping_or_empty(case.model_extra).get(key) for key in ("inputTokenCount", "outputTokenCount")]
@@ -179,7 +183,7 @@ def _row(case: _Case, name: str, model: str, stored: FieldCounts) -> Row:
         "case_id": name,
         **answered,
         **drop_none({"prompt": prompt, "reference": case.expected_output, "context": context or None}),
-        **as_metadata(NAME, left),
+        **as_metadata(NAME, extra),
     }
 
 
@@ -200,16 +204,16 @@ def _split_turns(turns: Sequence[_Turn]) -> tuple[list[Row] | None, str | None]:
 def _import_metrics(rows: Sequence[Reading]) -> Imported:
     shaped = [metric for row in rows if (metric := row.fit(_GEval, row.value))]
     rows[0].stop_at_faults()
-    stored, ids = FieldCounts(), DistinctIds()
+    stored_fields, ids = FieldCounts(), DistinctIds()
     rubric: Row = {
         "id": identifier(PurePath(rows[0].path).stem, "rubric"),
         "version": FIRST_VERSION,
-        "criteria": [_criterion(metric, ids.take(metric.name), stored) for metric in shaped],
+        "criteria": [_criterion(metric, ids.take(metric.name), stored_fields) for metric in shaped],
     }
-    return rows[0].within((), None).finish(rubric, stored)
+    return rows[0].within((), None).finish(rubric, stored_fields)
 
 
-def _criterion(metric: _GEval, criterion_id: str, stored: FieldCounts) -> Row:
+def _criterion(metric: _GEval, criterion_id: str, stored_fields: FieldCounts) -> Row:
     steps = "\n".join(f"{number}. {step}" for number, step in enumerate(metric.steps or (), start=1))
     question = (metric.criteria or "").strip()
     points = {str(point): description for point, description in _points(metric)}
@@ -221,7 +225,7 @@ def _criterion(metric: _GEval, criterion_id: str, stored: FieldCounts) -> Row:
         **drop_none({"threshold": metric.threshold}),
         "scale": {"min": 0, "max": _HIGHEST, **drop_empty({"points": points})},
         "method": {"type": "judge", **drop_empty({"guidance": steps if question else ""})},
-        **as_metadata(NAME, stored.note_all("", metric.left)),
+        **as_metadata(NAME, stored_fields.note_all("", metric.unknown_keys)),
     }
 
 
@@ -232,5 +236,5 @@ def _points(metric: _GEval) -> Iterator[tuple[int, str]]:
 
 
 SUMMARY = "test runs and data sets of deepeval, and its G-Eval metrics"
-LEFT = "metrics other than G-Eval as criteria; their scores are read"
-FORMAT = Format(NAME, SUMMARY, ".json", "results", read_deepeval, left=LEFT)
+OMISSIONS = "metrics other than G-Eval as criteria; their scores are read"
+FORMAT = Format(NAME, SUMMARY, ".json", "results", read_deepeval, omissions=OMISSIONS)

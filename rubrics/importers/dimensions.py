@@ -11,7 +11,7 @@ A method becomes the closest method of a rubric, and no sentence becomes a check
 - `llm_judge`: `judge`; `human`: `ratings`; both with the levels not_met, partly_met and met, as the file has none;
 - no method, as for a safety gate that is only named: `judge` with two levels, and people's ratings before its own.
 
-A dimension that is only named like one of the shipped `reference_dimensions` has that one's question and levels.
+A dimension with only the name of one of the shipped `reference_dimensions` gets its question and levels.
 
 The `rule` or `prompt` is the description if there is no other. In a prompt with slots (`{{output}}`), the slots are
 replaced by their names, as the judge here sees the output separately.
@@ -63,7 +63,7 @@ NAMED_CHECKS = {
     **dict.fromkeys(("pii", "no_pii", "pii_leak", "pii_leakage", "no_pii_leakage"), "pii"),
     **dict.fromkeys(("profanity", "no_profanity"), "no_profanity"),
     **dict.fromkeys(("valid_json", "json_valid"), "json_valid"),
-}  # checks that need no settings, by the names of dimensions and gates
+}  # name of a dimension or gate -> check that needs no settings
 METHODS_WITH_LEVELS = ("llm_judge", "human")
 DIMENSIONS, GATES = "dimensions", "safety_gates"
 
@@ -71,13 +71,13 @@ _SLOT = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)[^{}]*\}\}|\$?\{([A-Za-z_][
 
 
 def named_check(name: str | None, foreign_id: str, sources: Iterable[str | None]) -> str | None:
-    """Check that a dimension or gate is named after; None if a rule, a prompt or a method decides it. name: method."""
+    """Check with the name of a dimension or gate; None if a rule, a prompt or a method decides it. name: method."""
     is_named = name in (None, "deterministic") and not any(sources)
     return NAMED_CHECKS.get(re.sub(r"[\s-]+", "_", foreign_id.strip().lower())) if is_named else None
 
 
 def method_of(name: str | None, criterion_id: str, check: str | None = None) -> dict[str, Any]:
-    """Method of the rubric for a dimension's; for `deterministic` and for none, its named check or a placeholder."""
+    """Rubric method for a dimension's method; `deterministic` or none gives its named check, else a placeholder."""
     if check is not None:
         return {"type": "check", "check": check}
     if name == "deterministic":
@@ -85,50 +85,50 @@ def method_of(name: str | None, criterion_id: str, check: str | None = None) -> 
     return dict(METHODS[name or ""])
 
 
-def method_name(criterion: Criterion, imported: dict[str, Any], lost: FieldCounts) -> str | None:
-    """Method of a dimension for gradebook's; None for a gate that was only named.
+def method_name(criterion: Criterion, imported: dict[str, Any], lost_fields: FieldCounts) -> str | None:
+    """Dimension's method for a criterion's method; None for a gate that was only named.
 
     imported: data stored by an import.
     """
     match criterion.method:
         case FunctionMethod() as method:
-            return _function_name(method, lost, is_gate=criterion.gate)
+            return _function_name(method, lost_fields, is_gate=criterion.gate)
         case CheckMethod(check=check, settings=settings, mode="strict") if not settings and "method" in imported:
             name = imported["method"]
             if named_check(name, str(imported.get("id", criterion.id)), ()) == check and (name or criterion.gate):
                 return None if name is None else "deterministic"
         case ClaimsMethod(against=against):
             if against != "context":
-                lost.note(f"criteria.method.against {against}")
+                lost_fields.note(f"criteria.method.against {against}")
             return "groundedness" if imported.get("method") == "groundedness" else "claim_pipeline"
         case SimilarityMethod(against=against):
             if against != "reference":
-                lost.note(f"criteria.method.against {against}")
+                lost_fields.note(f"criteria.method.against {against}")
             return "semantic_similarity"
     kind = criterion.method.type
     if kind in ("judge", "ratings"):
         is_only_named = criterion.gate and imported.get("method", "") is None
         settings = criterion.method.model_dump(exclude_defaults=True, exclude={"type"})
         if lists_by_name(criterion.id, criterion.description):
-            settings.pop("lists_requirements", None)  # an import gives it by the name
-        lost.note(*(f"criteria.method.{key}" for key in settings if not is_only_named))
+            settings.pop("lists_requirements", None)  # an import restores it from the name
+        lost_fields.note(*(f"criteria.method.{key}" for key in settings if not is_only_named))
         return None if is_only_named else "llm_judge" if kind == "judge" else "human"
-    lost.note(f"criteria.method {kind} (its settings; written as deterministic)")
+    lost_fields.note(f"criteria.method {kind} (its settings; written as deterministic)")
     return "deterministic"
 
 
-def _function_name(method: FunctionMethod, lost: FieldCounts, *, is_gate: bool) -> str | None:
+def _function_name(method: FunctionMethod, lost_fields: FieldCounts, *, is_gate: bool) -> str | None:
     if method.settings:
-        lost.note("criteria.method.settings")
+        lost_fields.note("criteria.method.settings")
     if is_gate and method.function.startswith(f"{GATES}:"):
         return None
     if not method.function.startswith(f"{DIMENSIONS}:"):
-        lost.note("criteria.method.function")
+        lost_fields.note("criteria.method.function")
     return "deterministic"
 
 
 def source_key(method: str | None) -> str:
-    """Key of the sentence that states how a dimension is decided."""
+    """Key of the text that states how a dimension is decided: `rule` or `prompt`."""
     return "rule" if method == "deterministic" else "prompt"
 
 
@@ -138,7 +138,7 @@ def without_slots(text: str) -> str:
 
 
 def title_of(name: str) -> str:
-    """Name as words, for a criterion that is only named: tone_fit -> Tone fit."""
+    """Title made of a name, for a criterion without a description: tone_fit -> Tone fit."""
     words = re.sub(r"[_-]+", " ", name).strip() or name
     return words[0].upper() + words[1:]
 
@@ -161,7 +161,7 @@ def reference_of(foreign_id: str) -> Criterion | None:
 
 
 def levels_of(method: str | None, description: str, foreign_id: str) -> list[dict[str, Any]]:
-    """Levels for a dimension or gate; those of the reference dimension whose question it has. Empty: the method's."""
+    """Levels for a dimension or gate: those of the reference dimension with its question. Empty: method's default."""
     if method is None:
         return [dict(level) for level in GATE_LEVELS]
     if method not in METHODS_WITH_LEVELS:
@@ -217,34 +217,34 @@ def read_dimensions(text: str, path: str) -> Imported:
     file = reading.fit_whole(_File)
     reading.note_repeats((entry.id for entry in file.dimensions), (DIMENSIONS,))
     reading.note_repeats((entry.id for entry in file.safety_gates), (GATES,))
-    stored, ids = FieldCounts(), DistinctIds()
+    stored_fields, ids = FieldCounts(), DistinctIds()
     entries: list[_Dimension | _Gate] = [*file.dimensions, *file.safety_gates]
-    criteria = [_criterion(entry, ids.take(entry.id), stored) for entry in entries]
+    criteria = [_criterion(entry, ids.take(entry.id), stored_fields) for entry in entries]
     # Every dimension has a threshold, which means nothing unless the mean has to reach it.
-    head = {**_head(file, stored), "weight_sum": 1, "require_thresholds": True}
-    return reading.finish({**head, "criteria": criteria}, stored)
+    head = {**_head(file, stored_fields), "weight_sum": 1, "require_thresholds": True}
+    return reading.finish({**head, "criteria": criteria}, stored_fields)
 
 
-def _head(file: _File, stored: FieldCounts) -> Row:
+def _head(file: _File, stored_fields: FieldCounts) -> Row:
     rubric_id, version = identifier(file.id, "rubric"), complete_version(file.version or FIRST_VERSION)
     renamed = {"id": None if rubric_id == file.id else file.id, "version": None if version else file.version}
-    left = stored.note_all("", drop_empty({**renamed, **file.left}))
+    extra = stored_fields.note_all("", drop_empty({**renamed, **file.unknown_keys}))
     texts = {"name": file.name, "description": file.description, "owner": file.owner}
     return {
         "id": rubric_id,
         "version": version or FIRST_VERSION,
         **drop_empty(texts),
-        **as_metadata("dimensions", left),
+        **as_metadata("dimensions", extra),
     }
 
 
-def _criterion(entry: _Dimension | _Gate, criterion_id: str, stored: FieldCounts) -> Row:
+def _criterion(entry: _Dimension | _Gate, criterion_id: str, stored_fields: FieldCounts) -> Row:
     where = GATES if isinstance(entry, _Gate) else DIMENSIONS
     question = question_of({"rule": entry.rule, "prompt": entry.prompt}, entry.method, entry.name, entry.id)
     description = entry.description or question
-    left = _extra_content(entry, criterion_id, description)
+    extra = _extra_content(entry, criterion_id, description)
     check = named_check(entry.method, entry.id, (entry.rule, entry.prompt))
-    stored.note(*(f"{where}.{key}{_remark_on(key, entry.method, check)}" for key in left))
+    stored_fields.note(*(f"{where}.{key}{_remark_on(key, entry.method, check)}" for key in extra))
     levels = levels_of(entry.method, description, entry.id) if check is None else []
     is_rule = entry.method == "deterministic" and check is None
     return {
@@ -254,15 +254,15 @@ def _criterion(entry: _Dimension | _Gate, criterion_id: str, stored: FieldCounts
         **({"gate": True} if isinstance(entry, _Gate) else {"weight": plain_number(entry.weight)}),
         **({} if entry.threshold is None else {"threshold": entry.threshold / 100}),
         **drop_empty({"levels": levels}),
-        # Nothing here decides such a rule: the others give the score.
+        # No method decides such a rule, so the other criteria give the score.
         **({"required": False} if is_rule and not isinstance(entry, _Gate) else {}),
         "method": method_of(entry.method, criterion_id, check) | _listing(entry, description),
-        **as_metadata("dimensions", left),
+        **as_metadata("dimensions", extra),
     }
 
 
 def _listing(entry: _Dimension | _Gate, description: str) -> Row:
-    """Setting of the reference dimension whose question a judged dimension has: whether requirements are listed."""
+    """Setting `lists_requirements` of a judged dimension, if the reference dimension with its question has it."""
     return {"lists_requirements": True} if entry.method == "llm_judge" and lists_by_name(entry.id, description) else {}
 
 
@@ -282,7 +282,10 @@ def _extra_content(entry: _Dimension | _Gate, criterion_id: str, description: st
     # groundedness is imported like claim_pipeline; for the other two, and without a method, the criterion's is a
     # placeholder
     is_stored = entry.method in ("groundedness", *UNDECIDED)
-    return {**({"method": entry.method} if is_stored else {}), **drop_empty({**renamed, **unasked, **entry.left})}
+    return {
+        **({"method": entry.method} if is_stored else {}),
+        **drop_empty({**renamed, **unasked, **entry.unknown_keys}),
+    }
 
 
 def _remark_on(key: str, method: MethodName | None, check: str | None) -> str:
@@ -296,19 +299,21 @@ def _remark_on(key: str, method: MethodName | None, check: str | None) -> str:
 
 MOST_DIMENSIONS = 10  # the format's own limit
 METHODS_WITH_QUESTION = ("llm_judge", "deterministic")  # methods with a question of their own
-DIGITS = 9  # of a threshold, to remove the rounding error of 0.57 * 100
+DIGITS = 9  # decimals of a threshold, which remove the rounding error of 0.57 * 100
 OWN_LEVELS, GATE_OWN_LEVELS = (tuple(map(Level.model_validate, levels)) for levels in (LEVELS, GATE_LEVELS))
 
 
 def write_dimensions(rubric: Rubric) -> Exported:
     """Write a file of dimensions and safety gates. Returns also the content that it cannot express."""
-    lost, imported = FieldCounts(), imported_metadata(rubric.metadata, "dimensions")
-    _note_rubric(rubric, lost)
-    weights = _weights(rubric, lost)
-    dimensions = [_entry(criterion, weights[criterion.id], lost) for criterion in rubric.criteria if not criterion.gate]
-    gates = [_entry(criterion, None, lost) for criterion in rubric.criteria if criterion.gate]
+    lost_fields, imported = FieldCounts(), imported_metadata(rubric.metadata, "dimensions")
+    _note_rubric(rubric, lost_fields)
+    weights = _weights(rubric, lost_fields)
+    dimensions = [
+        _entry(criterion, weights[criterion.id], lost_fields) for criterion in rubric.criteria if not criterion.gate
+    ]
+    gates = [_entry(criterion, None, lost_fields) for criterion in rubric.criteria if criterion.gate]
     if len(dimensions) > MOST_DIMENSIONS:
-        lost.note(f"the limit of {MOST_DIMENSIONS} dimensions: {len(dimensions)} are written")
+        lost_fields.note(f"the limit of {MOST_DIMENSIONS} dimensions: {len(dimensions)} are written")
     version = rubric.version.removesuffix(".0")
     head = drop_empty(
         {
@@ -321,48 +326,50 @@ def write_dimensions(rubric: Rubric) -> Exported:
         }
     )
     names_alone = [gate["id"] if [*gate] == ["id"] else gate for gate in gates]
-    return Exported(indented_json({**head, "dimensions": dimensions, "safety_gates": names_alone}), lost.words())
+    return Exported(indented_json({**head, "dimensions": dimensions, "safety_gates": names_alone}), lost_fields.words())
 
 
-def _note_rubric(rubric: Rubric, lost: FieldCounts) -> None:
+def _note_rubric(rubric: Rubric, lost_fields: FieldCounts) -> None:
     sum_key = "weight_sum" if rubric.weight_sum == 1 else ""
     keys = f"version name description owner require_thresholds {sum_key}"  # the thresholds of dimensions are required
-    note_lost(rubric, "dimensions", lost, keys, "name gate threshold levels required")
+    note_lost(rubric, "dimensions", lost_fields, keys, "name gate threshold levels required")
     optional = [criterion for criterion in rubric.criteria if not criterion.required]
-    lost.note(*("criteria.required" for criterion in optional if not isinstance(criterion.method, FunctionMethod)))
-    lost.note(
+    lost_fields.note(
+        *("criteria.required" for criterion in optional if not isinstance(criterion.method, FunctionMethod))
+    )
+    lost_fields.note(
         *("criteria.levels" for criterion in rubric.criteria if criterion.levels and not _has_default_levels(criterion))
     )
 
 
 def _has_default_levels(criterion: Criterion) -> bool:
-    """Whether an import gives the criterion its levels, so that a file need not have them."""
+    """Whether the criterion's levels are those that an import gives, so that the file can omit them."""
     imported = imported_metadata(criterion.metadata, "dimensions")
     default_levels = levels_of("llm_judge", criterion.description, str(imported.get("id", criterion.id)))
     return criterion.levels in (OWN_LEVELS, GATE_OWN_LEVELS, tuple(map(Level.model_validate, default_levels)))
 
 
-def _weights(rubric: Rubric, lost: FieldCounts) -> dict[str, float]:
+def _weights(rubric: Rubric, lost_fields: FieldCounts) -> dict[str, float]:
     """Weight of each criterion, 0 or more. The weights are scaled to sum 1, unless the rubric declares that sum
     itself.
     """
     weights = effective_weights(rubric)
     if any(weight < 0 for weight in weights.values()):
-        lost.note("weights below 0 (written as 0)")
+        lost_fields.note("weights below 0 (written as 0)")
     positive = {criterion_id: max(0.0, weight) for criterion_id, weight in weights.items()}
     total = sum(positive.values()) or 1.0
     if rubric.weight_sum == 1 or math.isclose(total, 1):
         return positive
-    lost.note(f"the weights' sum, {total:g} (each is divided by it)")
+    lost_fields.note(f"the weights' sum, {total:g} (each is divided by it)")
     return {criterion_id: weight / total for criterion_id, weight in positive.items()}
 
 
-def _entry(criterion: Criterion, weight: float | None, lost: FieldCounts) -> Row:
+def _entry(criterion: Criterion, weight: float | None, lost_fields: FieldCounts) -> Row:
     """Dimension, or safety gate if the weight is None."""
     imported = imported_metadata(criterion.metadata, "dimensions")
-    method, threshold = method_name(criterion, imported, lost), criterion.threshold
+    method, threshold = method_name(criterion, imported, lost_fields), criterion.threshold
     if weight is not None and threshold is None:
-        lost.note("criteria without a threshold (written as 0)")
+        lost_fields.note("criteria without a threshold (written as 0)")
         threshold = 0
     foreign_id = str(imported.get("id", criterion.id))
     sources = {key: imported[key] for key in ("rule", "prompt") if isinstance(imported.get(key), str)}
@@ -387,5 +394,5 @@ def _entry(criterion: Criterion, weight: float | None, lost: FieldCounts) -> Row
 
 
 SUMMARY = "dimensions with weights and thresholds of 0 to 100, and safety gates"
-LEFT = "rules in words, which no code decides"
-FORMAT = Format("dimensions", SUMMARY, ".json", "rubric", read_dimensions, write_dimensions, left=LEFT)
+OMISSIONS = "rules in words, which no code decides"
+FORMAT = Format("dimensions", SUMMARY, ".json", "rubric", read_dimensions, write_dimensions, omissions=OMISSIONS)

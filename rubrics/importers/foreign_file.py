@@ -1,4 +1,4 @@
-"""Foreign files: strict JSON, JSON Lines and YAML, open shapes, all faults with their lines or places; writing.
+"""Foreign files: strict JSON, JSON Lines and YAML; validation with all faults and their lines; writing.
 
 `Reading` collects the faults of a file and validates the resulting rubric.
 """
@@ -24,9 +24,9 @@ from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.text.plain_words import Place, describe, place_text, quote_value
 from gradebook.rubrics.text.yaml_lines import DEEPEST, YamlText, read_yaml
 
-_YAML_TYPES = quote_value(True).removeprefix("true")  # the words for a bool in plain_words: only YAML has bare ones
+_YAML_TYPES = quote_value(True).removeprefix("true")  # text on bools from plain_words, which is true only for YAML
 
-MOST_ENTRIES = 50_000  # of all lists of one rubric or row: pydantic keeps a kilobyte of words for each that is wrong
+MOST_ENTRIES = 50_000  # entries in all lists of one rubric or row: pydantic takes a kilobyte for each wrong one
 
 AnyShape = TypeVar("AnyShape", bound=BaseModel)
 
@@ -37,12 +37,12 @@ class OpenMapping(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow", frozen=True)
 
     @property
-    def left(self) -> Row:
+    def unknown_keys(self) -> Row:
         """Unknown keys with a value."""
-        return self.left_with()
+        return self.unknown_keys_with()
 
-    def left_with(self, *unplaced: str) -> Row:
-        """Named fields without a place, and unknown keys; those with a value."""
+    def unknown_keys_with(self, *unplaced: str) -> Row:
+        """Unknown keys, and the named fields, as far as they have a value."""
         return drop_empty({**{name: getattr(self, name) for name in unplaced}, **(self.model_extra or {})})
 
 
@@ -62,7 +62,7 @@ class Reading:
 
     def within(self, place: Place, value: Any) -> Self:
         """Part of the value, with the same list of faults."""
-        # Not `dataclasses.replace`: a list may have half a million parts.
+        # Faster than `dataclasses.replace`: a list may have half a million entries.
         return type(self)(self.path, value, (*self.around, *place), self.line_of, self.is_yaml, self.faults)
 
     def note(self, place: Place, message: str) -> None:
@@ -109,10 +109,11 @@ class Reading:
         self.note(place, message)
         raise RubricError(tuple(self.faults))
 
-    def finish(self, rubric: Row, stored: FieldCounts, *, is_new: bool = True) -> Imported:
-        """Finish the import of a rubric. is_new: it decides on intervals; False: as it says, since it may come back.
+    def finish(self, rubric: Row, stored_fields: FieldCounts, *, is_new: bool = True) -> Imported:
+        """Finish the import of a rubric.
 
-        Raises `RubricError` also if its parts are valid and it is not, e.g. for weights of 0.
+        is_new: set `decide: interval`; False: keep its `decide`, as it may be exported again. Raises `RubricError` also
+        if only the whole is invalid, such as with all weights 0.
         """
         self.stop_at_faults()
         if is_new:
@@ -129,7 +130,7 @@ class Reading:
             for _, message in _describe_all(error, ()):
                 self.faults.append(Fault(self.path, None, f"in the rubric made of it: {self._words(message)}"))
         self.stop_at_faults()
-        return Imported(rubric=rubric, kept=stored.words())
+        return Imported(rubric=rubric, kept=stored_fields.words())
 
     def _note_words(self, where: Place, message: str) -> None:
         self.faults.append(Fault(self.path, self.line_of(where), self._words(message)))
@@ -146,7 +147,7 @@ def open_json(text: str, path: str, *, is_nan_null: bool = False) -> Reading:
 
 
 def open_yaml(text: str, path: str) -> Reading:
-    """Open a YAML mapping; its syntax faults are reported with later ones. Raises `RubricError` for anything else."""
+    """Open a YAML mapping; its syntax faults are reported with later faults. Raises `RubricError` for anything else."""
     loaded = read_yaml(text, path)
     if loaded.values is None:
         raise RubricError(loaded.faults)
@@ -177,7 +178,7 @@ def each_row(reading: Reading) -> list[Reading]:
 def _describe_all(error: ValidationError, around: Place) -> Iterable[tuple[Place, str]]:
     for fault in error.errors(include_url=False):
         if fault["type"] == "too_short" and len(fault["input"]) >= fault["ctx"]["min_length"]:
-            continue  # pydantic counts only valid entries; the others are already reported
+            continue  # pydantic counts only valid entries; invalid ones are reported already
         yield describe(fault, (*around, *fault["loc"]), ())
 
 
@@ -241,10 +242,10 @@ def _shift_line_up(fault: Fault) -> Fault:
     return Fault(fault.path, None if fault.line is None else fault.line - 1, message)
 
 
-MOST_DIGITS = 300  # maximum of a float
-DEEPEST_JSON = 100  # forty nested tasks of a tree, and the content of the innermost
-PARTS_SHOWN = 4  # of a place that is too deep
-LINES_SHOWN = 12  # with superfluous commas
+MOST_DIGITS = 300  # digits of an integer that fits a float
+DEEPEST_JSON = 100  # levels: forty nested tasks of a tree, and the content of the innermost task
+PARTS_SHOWN = 4  # parts shown of a place that is too deep
+LINES_SHOWN = 12  # lines with superfluous commas that a message names
 _STRANGE_BREAK = re.compile("[\x85\u2028\u2029\ufeff]")
 _LAST_COMMA = re.compile(r",\s*([\]}])")
 _TEXT_OR_LAST_COMMA = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|,(?=\s*[\]}])', re.DOTALL)
@@ -337,7 +338,7 @@ def plain_yaml(values: Any) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Dumper without aliases: two criteria with one scale would share theirs."""
+    """YAML dumper without aliases, which PyYAML would write for two criteria with the same scale."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

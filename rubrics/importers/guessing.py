@@ -9,19 +9,19 @@ from gradebook.rubrics.importers.metadata import mapping_or_empty
 from gradebook.rubrics.importers.registry import FORMAT_NAMES
 from gradebook.rubrics.model.errors import Fault, OutputsError, RubricError
 
-_MOST_SHOWN_KEYS = 8  # keys of a file of no known format
+_MOST_SHOWN_KEYS = 8  # keys that a message shows for an unknown format
 _GRADERS = ("string_check", "text_similarity", "score_model", "label_model", "python", "multi")
 
 
 class Candidate(NamedTuple):
-    """Possible format of a file. sign: the keys that indicate it."""
+    """Possible format of a file. sign: text on the keys that indicate the format."""
 
     name: str
     sign: str
 
 
 class _File(NamedTuple):
-    """First object of a file: its one document, first line, or the first of a list."""
+    """First object of a file: its document, its first line, or the first entry of its list."""
 
     first: Mapping[str, Any]
 
@@ -29,7 +29,7 @@ class _File(NamedTuple):
         return all(name in self.first for name in names)
 
     def entries(self, *names: str) -> list[Mapping[str, Any]]:
-        """Objects of the first of these lists."""
+        """Objects in the first of these lists that the file has."""
         listed: list[Any] = next((self.first[name] for name in names if isinstance(self.first.get(name), list)), [])
         return [entry for entry in listed if isinstance(entry, dict)]
 
@@ -109,9 +109,9 @@ def only_candidate(
     candidates: Iterable[Candidate],
     error: type[RubricError] | type[OutputsError] = RubricError,
 ) -> Candidate | None:
-    """The only candidate; None if there is none.
+    """The only candidate; None without candidates.
 
-    option: names the format, such as `--format`. error: class raised if there are several candidates.
+    option: option that names the format, such as `--format`. error: class raised for several candidates.
     """
     matching = list(candidates)
     if len(matching) > 1:
@@ -133,7 +133,7 @@ def guess_format(text: str, path: str) -> Candidate:
 
 
 def candidates_of(first: Mapping[str, Any]) -> list[Candidate]:
-    """Possible formats of a file with this first object, each once."""
+    """Possible formats of a file with this first object, without duplicates."""
     file = _File(first)
     return [
         Candidate(name, sign)

@@ -1,5 +1,5 @@
-"""HealthBench: conversations with criteria of physicians, positive points for wanted content and negative for
-unwanted.
+"""HealthBench: conversations with criteria written by physicians: positive points for wanted content, negative points
+for unwanted content.
 """
 
 from collections.abc import Sequence
@@ -51,19 +51,21 @@ class _Example(Answered, CaseShape):
     def identity(self) -> tuple[str | None, Any]:
         return self.prompt_id, [self.prompt, [rubric.criterion for rubric in self.rubrics]]
 
-    def columns(self, stored: FieldCounts) -> Row:
-        left = stored.note_all("", self.left_with("example_tags", *self.unanswered))
-        criteria = [_criterion(f"c{number}", rubric, stored) for number, rubric in enumerate(self.rubrics, start=1)]
-        return {**self.answer_columns, "prompt": self.prompt, "criteria": criteria, **as_metadata("healthbench", left)}
+    def columns(self, stored_fields: FieldCounts) -> Row:
+        extra = stored_fields.note_all("", self.unknown_keys_with("example_tags", *self.unanswered))
+        criteria = [
+            _criterion(f"c{number}", rubric, stored_fields) for number, rubric in enumerate(self.rubrics, start=1)
+        ]
+        return {**self.answer_columns, "prompt": self.prompt, "criteria": criteria, **as_metadata("healthbench", extra)}
 
 
-def _criterion(criterion_id: str, rubric_item: _Criterion, stored: FieldCounts) -> Row:
-    left = stored.note_all("rubrics[].", rubric_item.left_with("tags"))
+def _criterion(criterion_id: str, rubric_item: _Criterion, stored_fields: FieldCounts) -> Row:
+    extra = stored_fields.note_all("rubrics[].", rubric_item.unknown_keys_with("tags"))
     return criterion_row(
         criterion_id,
         rubric_item.criterion,
         "healthbench",
-        left,
+        extra,
         category=_category(rubric_item.tags or []),
         weight=plain_number(rubric_item.points),
         levels=[dict(level) for level in LEVELS],
@@ -76,7 +78,7 @@ def _category(tags: list[str]) -> str | None:
 
 
 def read_healthbench(text: str, path: str) -> Imported:
-    """Import cases with one criterion per rubric entry, `c1` ..., weighted by its points. Raises `RubricError`.
+    """Import cases with one criterion per rubric entry (`c1`, `c2`, ...), weighted by its points. Raises `RubricError`.
 
     The category of a criterion is the text after `axis:` in its first such tag; its metadata has all its tags.
     """
@@ -111,5 +113,5 @@ def _entry(criterion: CaseCriterion) -> Row:
 
 
 SUMMARY = "conversations, each with criteria of its own that give or take points"
-LEFT = "tags other than the axis, which are metadata"
-FORMAT = Format("healthbench", SUMMARY, ".jsonl", "cases", read_healthbench, write_healthbench, left=LEFT)
+OMISSIONS = "tags other than the axis, which are metadata"
+FORMAT = Format("healthbench", SUMMARY, ".jsonl", "cases", read_healthbench, write_healthbench, omissions=OMISSIONS)

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from gradebook.rubrics.model.levels import LEVEL_ID_PATTERN
 from gradebook.rubrics.model.rubric import ID_PATTERN, VERSION_PATTERN
 
-LONGEST_FROM_WORDS = 48  # of an id made of words
-LONGEST_NUMBERED = 57  # leaves room for a number at the end
+LONGEST_FROM_WORDS = 48  # characters of an id made of words
+LONGEST_NUMBERED = 57  # characters; leaves room for a number at the end
 IDENTIFIER = re.compile(ID_PATTERN)
 LEVEL_ID = re.compile(LEVEL_ID_PATTERN)
 
@@ -53,12 +53,12 @@ class DistinctIds:
 
 
 def may_derive_from(made_id: str, name: str) -> bool:
-    """Whether `DistinctIds` may have made this id of that name."""
+    """Whether `DistinctIds` may have made this id from that name."""
     first = identifier(name)
     return made_id == first or re.fullmatch(f"{re.escape(first[:LONGEST_NUMBERED])}_[0-9]+", made_id) is not None
 
 
 def complete_version(version: str) -> str | None:
-    """Complete a version of two or three numbers to three: 1.0 is 1.0.0; None for any other name."""
+    """Version of three numbers from a version of two or three: 1.0 becomes 1.0.0; None for anything else."""
     three_numbers = f"{version}.0" if version.count(".") == 1 else version
     return three_numbers if re.fullmatch(VERSION_PATTERN, three_numbers) else None

@@ -27,7 +27,7 @@ from gradebook.rubrics.model.json_values import Row, drop_none
 from gradebook.rubrics.model.methods import CheckMethod
 from gradebook.rubrics.text.wording import counted
 
-# Shorter than the limit of a criterion's id: a repeated one gets a number at the end, a loose one a word before it.
+# Shorter than the limit of a criterion's id: a repeated id gets a number at its end, a loose check's id a prefix.
 _NAME = r"[A-Za-z][A-Za-z0-9_.:-]{0,53}"
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,59}")
 _LOOSE = "loose."
@@ -41,7 +41,7 @@ class _Example(Answered, CaseShape):
     prompt: NonBlank
     instruction_id_list: Annotated[list[Annotated[str, Field(pattern=f"^{_NAME}$")]], Field(min_length=1)]
     kwargs: list[dict[str, Any]]
-    detector: Detector | None = None  # gradebook's own: of the checks that detect a language
+    detector: Detector | None = None  # gradebook's own field: detector of checks that detect a language
 
     @model_validator(mode="after")
     def _kwargs_an_instruction(self) -> Self:
@@ -55,8 +55,8 @@ class _Example(Answered, CaseShape):
     def identity(self) -> tuple[str | None, Any]:
         return self.key, None
 
-    def columns(self, stored: FieldCounts) -> Row:
-        left = stored.note_all("", self.left_with(*self.unanswered))
+    def columns(self, stored_fields: FieldCounts) -> Row:
+        extra = stored_fields.note_all("", self.unknown_keys_with(*self.unanswered))
         ids = DistinctIds(fitting=_ID, mark=".")
         detector = drop_none({_DETECTOR: self.detector})
         pairs = zip(self.instruction_id_list, self.kwargs, strict=True)
@@ -65,11 +65,11 @@ class _Example(Answered, CaseShape):
             for name, kwargs in pairs
         ]
         criteria = [*strict, *(_loose_twin(criterion, ids.take(f"{_LOOSE}{criterion['id']}")) for criterion in strict)]
-        return {**self.answer_columns, "prompt": self.prompt, "criteria": criteria, **as_metadata("ifeval", left)}
+        return {**self.answer_columns, "prompt": self.prompt, "criteria": criteria, **as_metadata("ifeval", extra)}
 
 
 def _loose_twin(strict: Row, criterion_id: str) -> Row:
-    """The same instruction in loose mode; it does not count in the score, which is that of the strict ones."""
+    """Criterion of the same instruction in loose mode, with weight 0: the score is that of the strict checks."""
     return {**strict, "id": criterion_id, "weight": 0, "method": {**strict["method"], "mode": "loose"}}
 
 
@@ -114,5 +114,5 @@ def _line(case: Case) -> Row:
 
 
 SUMMARY = "prompts with instructions that a program can verify"
-LEFT = "other columns, which are metadata"
-FORMAT = Format("ifeval", SUMMARY, ".jsonl", "cases", read_ifeval, write_ifeval, left=LEFT)
+OMISSIONS = "other columns, which are metadata"
+FORMAT = Format("ifeval", SUMMARY, ".jsonl", "cases", read_ifeval, write_ifeval, omissions=OMISSIONS)

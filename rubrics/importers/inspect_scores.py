@@ -1,4 +1,4 @@
-"""Inspect's scores: ratings of the samples of a log, which a run reads as outputs from the log itself.
+"""Inspect's scores as ratings of a log's samples; a run reads the outputs from the log itself.
 
 Shapes: inspect_ai/log/_log.py and inspect_ai/scorer/_metric.py of UKGovernmentBEIS/inspect_ai. A score's value is a
 number, a letter (C correct, P partial, I incorrect, N no answer), a truth value, or several of them by name; NaN means
@@ -36,15 +36,18 @@ class _Sample(OpenMapping):
     )
     output: dict[str, Any] | None = None
 
-    def marks(self, stored: FieldCounts) -> Iterator[Mark]:
-        """Marks of each scorer; a value by name is one of `SCORER.NAME`. A value that is no score is counted."""
+    def marks(self, stored_fields: FieldCounts) -> Iterator[Mark]:
+        """Marks of each scorer; a named value becomes the metric `SCORER.NAME`.
+
+        Values that are no score are counted.
+        """
         for scorer, score in self.scores.items():
             listed = score.value if isinstance(score.value, dict) else {None: score.value}
             for name, value in listed.items():
                 metric = scorer if name is None else f"{scorer}.{name}"
                 number = _score_of(value)
                 if number is None and value is not None:
-                    stored.note(f"{metric} (no score from 0 to 1)")
+                    stored_fields.note(f"{metric} (no score from 0 to 1)")
                 elif metric.strip():
                     yield Mark(metric, number, score.explanation or "")
 
@@ -71,16 +74,16 @@ def read_inspect_scores(text: str, path: str) -> Imported:
     entries = each_row(reading) if isinstance(reading.value, list) else [reading]
     logs = [log for entry in entries if (log := entry.fit(_Log, entry.value))]
     reading.stop_at_faults()
-    stored = FieldCounts()
-    rows = [(_key_columns(sample, log.head), [*sample.marks(stored)]) for log in logs for sample in log.samples]
-    imported = import_results(RATER, reading, rows, stored)
+    stored_fields = FieldCounts()
+    rows = [(_key_columns(sample, log.head), [*sample.marks(stored_fields)]) for log in logs for sample in log.samples]
+    imported = import_results(RATER, reading, rows, stored_fields)
     if not imported.ratings:
         reading.stop(("samples",), "found no scores, expected some: a run reads the log's outputs without an import")
     return replace(imported, cases=())
 
 
 def _key_columns(sample: _Sample, head: _Eval) -> Row:
-    """Columns by which a run knows the sample's output, as it reads the log."""
+    """Columns that identify the sample's output in a run that reads the log."""
     model = head.model or mapping_or_empty(sample.output).get("model")
     case_id = f"{head.task}/{sample.id}" if head.task else sample.id
     key_columns = {"case_id": case_id, "model": str(model or "unknown"), "output": ""}
@@ -88,5 +91,5 @@ def _key_columns(sample: _Sample, head: _Eval) -> Row:
 
 
 SUMMARY = "scores of an Inspect log, for the outputs that a run reads from it"
-LEFT = "the outputs: a run reads the log itself"
-FORMAT = Format(NAME, SUMMARY, ".json", "results", read_inspect_scores, left=LEFT)
+OMISSIONS = "the outputs: a run reads the log itself"
+FORMAT = Format(NAME, SUMMARY, ".json", "results", read_inspect_scores, omissions=OMISSIONS)

@@ -45,7 +45,7 @@ class _Sample(OpenMapping):
 
     @property
     def answers(self) -> list[str]:
-        """Texts of the model; of a choice among continuations the likeliest one; none for a measure of a text alone."""
+        """Answers of the model: its texts, or the likeliest of several continuations; none if it only rated a text."""
         first = self.resps[0]
         generated = first if isinstance(first, list) else [first]
         if all(isinstance(text, str) for text in generated) and not self._likelihoods:
@@ -56,7 +56,7 @@ class _Sample(OpenMapping):
 
     @property
     def _likelihoods(self) -> list[float]:
-        """Log-likelihood of each continuation; empty if texts were generated, whose second argument is settings."""
+        """Log-likelihood of each continuation; empty if texts were generated (the second argument is then settings)."""
         if not all(len(request) > 1 and isinstance(request[1], str) for request in self.requests):
             return []
         likelihoods = [_first_number(response) for response in self.resps]
@@ -74,13 +74,13 @@ class _Sample(OpenMapping):
 
     @property
     def prompt(self) -> Any:
-        """Prompt of the first request: a text, or chat messages, which are logged as their JSON."""
+        """Prompt of the first request: a text, or chat messages, which the log has as JSON text."""
         request = self.requests[0][0] if self.requests and self.requests[0] else None
         return logged_prompt(request[0] if isinstance(request, list) and len(request) == 1 else request)
 
     @property
     def reference(self) -> str | None:
-        """Right answer; of a choice, which is logged by its place, the text of the continuation."""
+        """Right answer; for a choice, which the log has as an index, the text of the continuation."""
         target = self.target if isinstance(self.target, str) else None
         if isinstance(self.target, int | float) and not isinstance(self.target, bool):
             target = json.dumps(self.target)
@@ -88,15 +88,15 @@ class _Sample(OpenMapping):
             return self._continuation(int(target)) or target
         return target or None
 
-    def marks(self, stored: FieldCounts) -> Iterator[Mark]:
-        """Metrics in 0..1; others are counted."""
+    def marks(self, stored_fields: FieldCounts) -> Iterator[Mark]:
+        """Marks by metrics with values in 0..1; other metrics are counted in `stored_fields`."""
         values = self.model_extra or {}
         names = self.metrics if self.metrics is not None else [name for name in values if name not in _HASHES]
         suffix = f",{self.filter}" if self.filter and self.filter != _NO_FILTER else ""
         for name in dict.fromkeys(names):
             score = as_score(values.get(name))
             if score is None and name in values:
-                stored.note(f"{name} (no number from 0 to 1)")
+                stored_fields.note(f"{name} (no number from 0 to 1)")
             elif name.strip():
                 yield Mark(f"{name}{suffix}", score)
 
@@ -125,36 +125,36 @@ def read_lm_eval(text: str, path: str) -> Imported:
                 entry.note(("resps",), f"found other responses for the document {sample.doc_id!r}, expected equal ones")
             same.append(sample)
     entries[0].stop_at_faults()
-    stored = FieldCounts()
-    rows = [row for samples in documents.values() for row in _rows_of(samples, path, stored)]
-    return import_results(NAME, entries[0].within((), None), rows, stored)
+    stored_fields = FieldCounts()
+    rows = [row for samples in documents.values() for row in _rows_of(samples, path, stored_fields)]
+    return import_results(NAME, entries[0].within((), None), rows, stored_fields)
 
 
-def _rows_of(samples: Sequence[_Sample], path: str, stored: FieldCounts) -> Iterator[tuple[Row, list[Mark]]]:
-    """Rows of a document, one for each response. The metrics belong to a response only if it is the only one."""
-    first = samples[0]
+def _rows_of(samples: Sequence[_Sample], path: str, stored_fields: FieldCounts) -> Iterator[tuple[Row, list[Mark]]]:
+    """Rows of a document, one per response. Metrics become marks only if there is a single response."""
+    first_sample = samples[0]
     task, model = _names_of(path)
-    marks = [mark for sample in samples for mark in sample.marks(stored)]
+    marks = [mark for sample in samples for mark in sample.marks(stored_fields)]
     extracted = {sample.filter or _NO_FILTER: sample.filtered_resps for sample in samples if sample.filtered_resps}
-    answers = first.answers
+    answers = first_sample.answers
     if len(answers) > 1 and marks:
-        stored.note("metrics (of several responses together)")
+        stored_fields.note("metrics (of several responses together)")
     for index, answer in enumerate(answers or [None]):
-        left = stored.note_all("", drop_empty({"doc": first.doc, "filtered_resps": extracted}))
+        extra = stored_fields.note_all("", drop_empty({"doc": first_sample.doc, "filtered_resps": extracted}))
         yield (
             {
-                "case_id": f"{task}/{first.doc_id}" if task else first.doc_id,
+                "case_id": f"{task}/{first_sample.doc_id}" if task else first_sample.doc_id,
                 **({} if answer is None else {"model": model, "output": answer}),
                 **({"sample_index": index} if index else {}),
-                **drop_none({"prompt": first.prompt, "reference": first.reference}),
-                **as_metadata(NAME, left),
+                **drop_none({"prompt": first_sample.prompt, "reference": first_sample.reference}),
+                **as_metadata(NAME, extra),
             },
             marks if len(answers) == 1 else [],
         )
 
 
 def _names_of(path: str) -> tuple[str | None, str]:
-    """Task and model of a file, by its name and its folder's, where `/` is written `__`."""
+    """Task and model of a file, from its name and its folder's name, in which `/` is written `__`."""
     file = PurePath(path)
     match = _FILE.fullmatch(file.name.partition(".json")[0])
     folder = file.parent.name
@@ -163,5 +163,5 @@ def _names_of(path: str) -> tuple[str | None, str]:
 
 
 SUMMARY = "samples of a task that lm-evaluation-harness logged, with their metrics"
-LEFT = "metrics outside 0 to 1, those of several responses together"
-FORMAT = Format(NAME, SUMMARY, ".jsonl", "results", read_lm_eval, left=LEFT)
+OMISSIONS = "metrics outside 0 to 1, those of several responses together"
+FORMAT = Format(NAME, SUMMARY, ".jsonl", "results", read_lm_eval, omissions=OMISSIONS)

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from gradebook.rubrics.model.json_values import Row
 from gradebook.rubrics.model.rubric import Rubric
 
-FIRST_VERSION = "1.0.0"  # of a rubric whose format has no versions
+FIRST_VERSION = "1.0.0"  # version of a rubric whose format has none
 
 
 class FieldCounts:
@@ -22,10 +22,10 @@ class FieldCounts:
         """Count fields by name."""
         self._counts.update(names)
 
-    def note_all(self, prefix: str, left: Row) -> Row:
+    def note_all(self, prefix: str, extra: Row) -> Row:
         """Count the keys of a mapping, and return it."""
-        self.note(*(f"{prefix}{key}" for key in left))
-        return left
+        self.note(*(f"{prefix}{key}" for key in extra))
+        return extra
 
     def words(self) -> tuple[str, ...]:
         """One phrase per field, in order of appearance, with its count if above one."""
@@ -33,12 +33,12 @@ class FieldCounts:
 
 
 def drop_empty(mapping: Row, omitted: Collection[str] = ()) -> Row:
-    """Keys with a non-empty value, except the omitted ones; None, "", [] and {} are empty."""
+    """Copy of a mapping without the omitted keys and without empty values: None, "", [] and {}."""
     return {key: value for key, value in mapping.items() if key not in omitted and value not in (None, "", [], {})}
 
 
 def mapping_or_empty(value: Any) -> Row:
-    """The value if it is a mapping, else an empty one."""
+    """The value if it is a mapping, else an empty mapping."""
     return value if isinstance(value, dict) else {}
 
 
@@ -53,14 +53,14 @@ def imported_metadata(metadata: Row, format_name: str) -> Row:
 
 
 def plain_number(value: float) -> float | int:
-    """Write a whole number without `.0`."""
+    """Number as an integer if it is whole, so that it is written without `.0`."""
     return int(value) if value == int(value) else value
 
 
 def note_lost(
     rubric: Rubric,
     format_name: str,
-    lost: FieldCounts,
+    lost_fields: FieldCounts,
     rubric_keys: str,
     criterion_keys: str,
     category_keys: str | None = None,
@@ -71,31 +71,31 @@ def note_lost(
     description, method and weight. category_keys: None if the format has no groups, in which case categories are
     ignored.
     """
-    _note_lost_fields(lost, "", rubric, f"version criteria categories {rubric_keys}")
+    _note_lost_fields(lost_fields, "", rubric, f"version criteria categories {rubric_keys}")
     if rubric.version != FIRST_VERSION and "version" not in rubric_keys.split():
-        lost.note("version")
+        lost_fields.note("version")
     if rubric.categories and category_keys is None:
-        lost.note("categories (their weights are multiplied into those of the criteria)")
+        lost_fields.note("categories (their weights are multiplied into those of the criteria)")
     for category in rubric.categories if category_keys is not None else ():
-        _note_lost_fields(lost, "categories.", category, category_keys or "")
+        _note_lost_fields(lost_fields, "categories.", category, category_keys or "")
     for criterion in rubric.criteria:
-        _note_lost_fields(lost, "criteria.", criterion, f"description method weight {criterion_keys}")
+        _note_lost_fields(lost_fields, "criteria.", criterion, f"description method weight {criterion_keys}")
         if criterion.category is not None and not rubric.categories and category_keys is not None:
-            lost.note("criteria.category")
+            lost_fields.note("criteria.category")
     every = [part.metadata for group in ((rubric,), rubric.categories, rubric.criteria) for part in group]
-    lost.note(*(f"metadata.{key}" for metadata in every for key in metadata if key != format_name))
+    lost_fields.note(*(f"metadata.{key}" for metadata in every for key in metadata if key != format_name))
 
 
-def _note_lost_fields(lost: FieldCounts, prefix: str, part: BaseModel, written: str) -> None:
+def _note_lost_fields(lost_fields: FieldCounts, prefix: str, part: BaseModel, written: str) -> None:
     fields = {"id", "metadata", *written.split()}
-    fields |= {"decide"} if getattr(part, "decide", None) == "interval" else set()  # every import has it
-    lost.note(*(f"{prefix}{name}" for name in part.model_dump(exclude_defaults=True) if name not in fields))
+    fields |= {"decide"} if getattr(part, "decide", None) == "interval" else set()  # every import sets it
+    lost_fields.note(*(f"{prefix}{name}" for name in part.model_dump(exclude_defaults=True) if name not in fields))
 
 
-def note_method(criterion_method: BaseModel, expected_type: str, lost: FieldCounts) -> None:
+def note_method(criterion_method: BaseModel, expected_type: str, lost_fields: FieldCounts) -> None:
     """Record a criterion whose method differs from the format's: by a judge, or by people."""
     settings = criterion_method.model_dump(exclude_defaults=True)
     if settings["type"] != expected_type:
-        lost.note(f"criteria.method {settings['type']}")
+        lost_fields.note(f"criteria.method {settings['type']}")
     else:
-        lost.note(*(f"criteria.method.{key}" for key in settings if key != "type"))
+        lost_fields.note(*(f"criteria.method.{key}" for key in settings if key != "type"))

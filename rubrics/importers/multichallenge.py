@@ -39,7 +39,7 @@ class _Question(CaseShape):
     def identity(self) -> tuple[str | None, Any]:
         return self.question_id, [self.conversation, self.target]
 
-    def columns(self, stored: FieldCounts) -> Row:
+    def columns(self, stored_fields: FieldCounts) -> Row:
         failing, passing = ("yes", "no") if self.passes == "NO" else ("no", "yes")
         levels = [
             {"id": answer, "score": score, "description": f"The answer to the question is {answer}."}
@@ -47,12 +47,12 @@ class _Question(CaseShape):
         ]
         category = self.axis.strip()[:64] if self.axis and self.axis.strip() else None
         criterion = criterion_row("target", self.target, NAME, {}, category=category, threshold=1, levels=levels)
-        left = stored.note_all("", self.left)
+        extra = stored_fields.note_all("", self.unknown_keys)
         return {
             **answer_columns(None, self.response),
             "prompt": self.conversation,
             "criteria": [criterion],
-            **as_metadata(NAME, left),
+            **as_metadata(NAME, extra),
         }
 
 
@@ -62,5 +62,5 @@ def read_multichallenge(text: str, path: str) -> Imported:
 
 
 SUMMARY = "conversations of MultiChallenge, each with a yes/no question about the next answer"
-LEFT = "other columns, which are metadata"
-FORMAT = Format(NAME, SUMMARY, ".jsonl", "cases", read_multichallenge, left=LEFT)
+OMISSIONS = "other columns, which are metadata"
+FORMAT = Format(NAME, SUMMARY, ".jsonl", "cases", read_multichallenge, omissions=OMISSIONS)

@@ -60,24 +60,26 @@ class _Line(CaseShape):
     def marks(self) -> list[Mark]:
         return [score.mark for score in self.results or ()]
 
-    def columns(self, stored: FieldCounts) -> Row:
+    def columns(self, stored_fields: FieldCounts) -> Row:
         sample = mapping_or_empty(self.sample)
         model, output = sample.get("model"), self._output(sample)
         is_named = isinstance(model, str) and model.strip() != ""
         scored = [score.model_dump(exclude_unset=True) for score in self.results or ()]
         without = {"results": scored} if output is None else {}
         used = ("input", "output", "output_text", "model", "usage", "error")
-        left = drop_empty({**self.left, **without, "sample": drop_empty(sample, used) if sample else self.sample})
+        extra = drop_empty(
+            {**self.unknown_keys, **without, "sample": drop_empty(sample, used) if sample else self.sample}
+        )
         answer = {"model": model if is_named else UNKNOWN_MODEL, "output": output} if output is not None else {}
         return {
             **answer,
             **drop_none({"prompt": self._prompt(sample), "reference": _reference(self.item)}),
             **(self._step(sample, str(answer["model"])) if answer else {}),
-            **as_metadata(NAME, {"item": self.item, **stored.note_all("", left)}),
+            **as_metadata(NAME, {"item": self.item, **stored_fields.note_all("", extra)}),
         }
 
     def _prompt(self, sample: Row) -> Any:
-        """Prompt of the sample; of an item without one its field of a common name, or else the whole item."""
+        """Prompt of the sample, else the item's field with a common name, else the whole item."""
         messages = sample.get("input")
         if messages and is_prompt(messages):
             return messages
@@ -86,7 +88,7 @@ class _Line(CaseShape):
         return next((text for text in prompts if is_prompt(text)), json.dumps(fields or self.item, ensure_ascii=False))
 
     def _output(self, sample: Row) -> str | None:
-        """Text of the output; "" where the sample has none, None where there is no sample."""
+        """Text of the output; "" if the sample has none, None if there is no sample."""
         if sample:
             messages = sample.get("output")
             listed = messages if isinstance(messages, list) else []
@@ -134,11 +136,11 @@ def read_openai_evals(text: str, path: str) -> Imported:
     lines = _lines_in(text, path)
     if not lines:
         Reading(path, None).stop(("data",), "found an empty list, expected output items")
-    stored = FieldCounts()
-    cases = shape_cases(lines, _Line, stored)
-    return import_results(RATER, lines[0].within((), None), [(row, line.marks) for line, row in cases], stored)
+    stored_fields = FieldCounts()
+    cases = shape_cases(lines, _Line, stored_fields)
+    return import_results(RATER, lines[0].within((), None), [(row, line.marks) for line, row in cases], stored_fields)
 
 
 SUMMARY = "items of OpenAI's evals, and the output items of a run with its graders' scores"
-LEFT = "other fields of items and samples, which are metadata"
-FORMAT = Format(NAME, SUMMARY, ".jsonl", "results", read_openai_evals, left=LEFT)
+OMISSIONS = "other fields of items and samples, which are metadata"
+FORMAT = Format(NAME, SUMMARY, ".jsonl", "results", read_openai_evals, omissions=OMISSIONS)

@@ -34,8 +34,8 @@ MEASURES: dict[str, Row] = {
     **{f"rouge_{n}": {"check": "rouge_n", "settings": {"n": n}} for n in range(1, 5)},
 }
 _NOT_MEASURED = ("gleu", "meteor", "rouge_5")
-_LARGEST_SCORE = 1e9  # of a score's range
-LONGEST_FORMULA = 2000  # characters
+_LARGEST_SCORE = 1e9  # largest end of a score's range
+LONGEST_FORMULA = 2000  # characters of a formula
 
 
 class Message(OpenMapping):
@@ -67,13 +67,13 @@ class Compared(Grader):
 
 
 class StringCheck(Compared):
-    """Equal, not equal, or contained."""
+    """Grader by equality, inequality or containment."""
 
     operation: Literal["eq", "ne", "like", "ilike"]
 
 
 class TextSimilarity(Compared):
-    """Measure of likeness."""
+    """Grader by a measure of similarity."""
 
     evaluation_metric: str
     pass_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -110,7 +110,7 @@ class Asked(Grader):
 
 
 class ScoreModel(Asked):
-    """Number within a range."""
+    """Grader that asks for a number within a range."""
 
     range: tuple[float, float] = (0, 1)
     pass_threshold: float | None = None
@@ -132,7 +132,7 @@ class ScoreModel(Asked):
 
 
 class LabelModel(Asked):
-    """One of several labels."""
+    """Grader that asks for one of several labels."""
 
     labels: Annotated[list[NonBlank], Field(min_length=2, max_length=100)]
     passing_labels: Annotated[list[str], Field(min_length=1)]
@@ -174,7 +174,7 @@ Terms = Mapping[str, float]
 
 
 def formula_weights(formula: str, names: Sequence[str]) -> dict[str, float]:
-    """Weight of each grader in a formula that is a weighted sum; 0 for one that it does not name.
+    """Weight of each grader in a formula that is a weighted sum; 0 for a grader that it does not name.
 
     Nothing is evaluated but numbers, names, brackets, `+`, `-`, `*` and `/`. Raises `ValueError` for other formulas.
     """
@@ -206,7 +206,7 @@ def _terms(node: ast.expr, names: frozenset[str]) -> Terms:
 
 
 def _combined(operator: ast.operator, left: Terms, right: Terms) -> Terms | None:
-    """Terms of both sides together; None for an operation that leaves no weighted sum."""
+    """Terms of both sides combined; None for an operation whose result is no weighted sum."""
     match operator:
         case ast.Add() | ast.Sub():
             signed = right if isinstance(operator, ast.Add) else _scaled(right, -1)
@@ -234,8 +234,8 @@ _WORDS = {
     "like": "The output contains {}.",
     "ilike": "The output contains {}, in any case.",
 }
-_BELOW_ONE = 0.9999995  # two different texts that `edit_similarity` accepts are less similar than this
-_MOST_POINTS = 10  # of a range with a point for each whole number
+_BELOW_ONE = 0.9999995  # upper bound of `edit_similarity` for two different texts
+_MOST_POINTS = 10  # points of a scale with a point for each whole number
 _CODE = "python", "endpoint"
 _UNSUPPORTED = (
     "gradebook runs no code of a file: write this test as a check or a function of your own (method: function), and "
@@ -247,7 +247,7 @@ _Found = tuple[Row, list[_Entry], dict[str | None, float | int]]
 
 @dataclass(slots=True)
 class _Open:
-    """Import of one rubric in progress: its reading, the notes, and the item's field that the graders compare with."""
+    """Import of one rubric in progress: its source, stored fields, and the item's field that graders compare with."""
 
     reading: Reading
     kept: FieldCounts = field(default_factory=FieldCounts)
@@ -271,7 +271,7 @@ def read_openai_graders(text: str, path: str) -> Imported:
 
 
 def _evals_in(reading: Reading) -> list[Reading]:
-    """Parts that become a rubric each: the evals of a page of the API, else the whole file."""
+    """Parts that become one rubric each: the evals of a page of the API, else the whole file."""
     evals = reading.value.get("data") if isinstance(reading.value, dict) else None
     if not isinstance(evals, list):
         return [reading]
@@ -303,7 +303,7 @@ def _import(one: _Open, names: DistinctIds) -> Imported:
 
 
 def _graders_in(one: _Open) -> _Found:
-    """Keys around the graders; each grader with its key in a multigrader and its place; the weights by key."""
+    """(keys around the graders; (key in a multigrader, place, grader) of each grader; weights by key)."""
     value, place, head = one.reading.value, cast("Place", ()), cast("Row", {})
     for key in ("testing_criteria", "grader"):
         if isinstance(value, dict) and key in value:
@@ -344,7 +344,12 @@ def _multi_in(one: _Open, value: Row, place: Place, head: Row) -> _Found:
     if abs(positive - 1) > 1e-6:
         one.kept.note(f"calculate_output (its weights add up to {positive:g}: scores here are divided by it)")
     entries: list[_Entry] = [(key, (*place, "graders", key), grader) for key, grader in multi.graders.items()]
-    multi_head = {**head, **multi.left, **drop_none({"name": multi.name}), "calculate_output": multi.calculate_output}
+    multi_head = {
+        **head,
+        **multi.unknown_keys,
+        **drop_none({"name": multi.name}),
+        "calculate_output": multi.calculate_output,
+    }
     return multi_head, entries, {key: plain_number(weight) for key, weight in weights.items()}
 
 
@@ -386,12 +391,12 @@ def _criterion(grader: Grader, criterion_id: str, one: _Open, place: Place) -> R
         "description": description,
         "weight": 1,
         **columns,
-        **as_metadata(NAME, one.kept.note_all("", drop_empty({**stored, **grader.left}))),
+        **as_metadata(NAME, one.kept.note_all("", drop_empty({**stored, **grader.unknown_keys}))),
     }
 
 
 def _statement(grader: Compared) -> str:
-    """Sentence with a place for what the output is compared with."""
+    """Sentence with a slot for the text that the output is compared with."""
     if isinstance(grader, TextSimilarity):
         return f"The output is like {{}}, by {grader.evaluation_metric}."
     return _WORDS[grader.operation] if isinstance(grader, StringCheck) else ""
@@ -400,7 +405,7 @@ def _statement(grader: Compared) -> str:
 def _reference(grader: Compared, one: _Open, place: Place) -> Row:
     """Setting `expected` for a reference that is a text; no setting for one that is a field of the item."""
     compared, reference, where = grader.input, grader.reference, "input"
-    if _OUTPUT.fullmatch(reference):  # the other way round
+    if _OUTPUT.fullmatch(reference):  # input and reference are swapped
         compared, reference, where = reference, compared, "reference"
     if not _OUTPUT.fullmatch(compared):
         message = "expected {{ sample.output_text }}: the whole text of the output is compared"
@@ -479,11 +484,11 @@ def _scale(lowest: float, highest: float) -> Row:
 
 
 def _question(text: str) -> str:
-    """Text for the judge, with slots named in square brackets: the judge sees the case separately."""
+    """Text for the judge with slots as names in square brackets, because the judge sees the case separately."""
     question = _SLOT.sub(lambda slot: "[the output]" if slot[1] == "sample.output_text" else f"[{slot[1]}]", text)
     return _BRACES.sub("", question).strip() or text
 
 
 SUMMARY = "graders of OpenAI's evals: string_check, text_similarity, score_model, label_model, multi"
-LEFT = "models and sampling of graders; `python`, `gleu`, `meteor` and other formulas are refused"
-FORMAT = Format(NAME, SUMMARY, ".json", "rubric", read_openai_graders, left=LEFT)
+OMISSIONS = "models and sampling of graders; `python`, `gleu`, `meteor` and other formulas are refused"
+FORMAT = Format(NAME, SUMMARY, ".json", "rubric", read_openai_graders, omissions=OMISSIONS)

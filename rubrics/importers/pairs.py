@@ -31,7 +31,7 @@ def _fault(value: Any, expected: str) -> ValueError:
 
 
 def _of_alpaca(value: Any) -> Any:
-    """Preference for the second output, 0..1, of 1 to 2 and of 0 for a tie as AlpacaEval writes them."""
+    """Preference for the second output, 0..1, from AlpacaEval's numbers: 1 to 2, or 0 for a tie."""
     if value is None or (value == 0 and not isinstance(value, bool)):
         return None if value is None else 0.5
     if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= 2:
@@ -53,7 +53,7 @@ def _of_judgebench(value: Any) -> Any:
 
 
 class _Pair(NamedTuple):
-    """Two outputs of a case. score: preference for the rated one over the other, 0..1; None if nobody chose."""
+    """Two outputs of a case. score: preference for the rated output over the other, 0..1; None without a choice."""
 
     case_id: str | None
     prompt: str
@@ -111,7 +111,7 @@ class _Game(OpenMapping):
 
     @property
     def texts(self) -> tuple[str, str, str] | None:
-        """Prompt and the outputs A and B."""
+        """Prompt, output A and output B; None if the judge's prompt has another form."""
         messages = self.prompt if isinstance(self.prompt, list) else []
         texts = [message.get("content") for message in messages if isinstance(message, dict)]
         match = _ARENA.search(
@@ -136,7 +136,7 @@ class _ArenaHard(OpenMapping):
 
     @property
     def pair(self) -> _Pair:
-        """The baseline is A in the first game, and B in the second."""
+        """Pair of outputs. The baseline is A in the first game, and B in the second."""
         prompt, other, rated = (self.games[0] and self.games[0].texts) or ("", "", "")
         choices = (_BETTER.get(str(game and game.score)) for game in self.games)
         scores = [choice if position else 1 - choice for position, choice in enumerate(choices) if choice is not None]
@@ -177,14 +177,14 @@ def read_pairs(text: str, path: str) -> Imported:
             entry.stop((), f"found the model {BASELINE!r}, expected another name: it stands for a run")
         if pair.rated[0] == pair.other[0]:
             entry.note((), f"found the model {pair.rated[0]!r} twice in a pair, expected two models")
-    stored = FieldCounts()
+    stored_fields = FieldCounts()
     rows: dict[tuple[str, str], Row] = {}
     ratings: dict[tuple[str, str, str], Row] = {}
     for (entry, shape), pair, name in zip(shaped, pairs, names, strict=True):
-        left = stored.note_all("", drop_empty(shape.left))
-        for row in _outputs(pair, name, left):
-            same = rows.setdefault((name, row["model"]), row)
-            if same["output"] != row["output"]:
+        extra = stored_fields.note_all("", drop_empty(shape.unknown_keys))
+        for row in _outputs(pair, name, extra):
+            stored_row = rows.setdefault((name, row["model"]), row)
+            if stored_row["output"] != row["output"]:
                 entry.note(
                     (), f"found other outputs of {row['model']} for the case {name!r}, expected one of each model"
                 )
@@ -193,12 +193,12 @@ def read_pairs(text: str, path: str) -> Imported:
             if ratings.setdefault((name, pair.rated[0], pair.rater), rating)["score"] != pair.score:
                 entry.note((), f"found two preferences of {pair.rater} for the case {name!r}, expected one")
     entries[0].stop_at_faults()
-    finished = entries[0].within((), None).finish(_rubric(path, next(iter(baselines))), stored)
+    finished = entries[0].within((), None).finish(_rubric(path, next(iter(baselines))), stored_fields)
     return Imported(finished.rubric, tuple(rows.values()), tuple(ratings.values()), finished.kept)
 
 
 def _fit(entry: Reading) -> _AnyPair | None:
-    """Pair in the shape that its keys tell."""
+    """Validate a pair in the format that its keys indicate."""
     keys = entry.value if isinstance(entry.value, dict) else {}
     key = next((key for key in _SHAPES if key in keys), None)
     if key is None:
@@ -207,10 +207,10 @@ def _fit(entry: Reading) -> _AnyPair | None:
     return entry.fit(_SHAPES[key], entry.value)
 
 
-def _outputs(pair: _Pair, name: str, left: Row) -> Iterator[Row]:
+def _outputs(pair: _Pair, name: str, extra: Row) -> Iterator[Row]:
     for model, output in (pair.other, pair.rated):
         row = {"case_id": name, "model": model, "prompt": pair.prompt, "output": output}
-        yield {**row, **(as_metadata(NAME, left) if model == pair.rated[0] else {})}
+        yield {**row, **(as_metadata(NAME, extra) if model == pair.rated[0] else {})}
 
 
 def _rubric(path: str, baseline: str) -> Row:
@@ -230,5 +230,5 @@ def _rubric(path: str, baseline: str) -> Row:
 
 
 SUMMARY = "pairs of outputs with the better one labelled, as in AlpacaEval, Arena-Hard, LLMBar and JudgeBench"
-LEFT = "annotators' prices and times, words of judges; files with several baselines are refused"
-FORMAT = Format(NAME, SUMMARY, ".json", "results", read_pairs, left=LEFT)
+OMISSIONS = "annotators' prices and times, words of judges; files with several baselines are refused"
+FORMAT = Format(NAME, SUMMARY, ".json", "results", read_pairs, omissions=OMISSIONS)

@@ -70,7 +70,7 @@ QUESTION_PART = "questions"  # category of the schemes of one criterion in a fil
 
 @dataclass(frozen=True, slots=True)
 class _ReadScheme:
-    """Scheme that contains a rubric. raw: as in the file; is_question: a scheme of one criterion on a scale."""
+    """Scheme that contains a rubric. raw: content in the file; is_question: whether it is one criterion on a scale."""
 
     scheme: RubricScheme | TrajectoryScheme
     raw: Row
@@ -94,23 +94,23 @@ def read_potato(text: str, path: str) -> Imported:
     values = reading.value
     schemes = _schemes(values.get("annotation_schemes"), reading)
     reading.stop_at_faults()
-    stored, ids = FieldCounts(), DistinctIds()
+    stored_fields, ids = FieldCounts(), DistinctIds()
     questions = [entry.scheme for entry in schemes if entry.is_question and isinstance(entry.scheme, RubricScheme)]
     other_schemes = [entry for entry in schemes if not entry.is_question]
     are_many = len(other_schemes) + bool(questions) > 1
     title = values.get(TITLE) if (are_many or not other_schemes) and isinstance(values.get(TITLE), str) else None
     first = next((entry for entry in other_schemes if isinstance(entry.scheme, RubricScheme)), None)
-    parts = [_read_part(entry, entry is first, ids, stored) for entry in other_schemes]
+    parts = [_read_part(entry, entry is first, ids, stored_fields) for entry in other_schemes]
     if questions:
-        criteria = [row for scheme in questions for row in read_criteria(scheme, ids, stored)[0]]
+        criteria = [row for scheme in questions for row in read_criteria(scheme, ids, stored_fields)[0]]
         name = QUESTION_PART if other_schemes else title or PurePath(path).stem
         parts.append(_Part(name, {}, criteria, {}, {}))
-    file_notes = _file_notes(values, (TITLE,) if title else (), stored)
-    rubric = _many_schemes(parts, title or PurePath(path).stem, stored) if are_many else _one_scheme(parts[0])
+    file_notes = _file_notes(values, (TITLE,) if title else (), stored_fields)
+    rubric = _many_schemes(parts, title or PurePath(path).stem, stored_fields) if are_many else _one_scheme(parts[0])
     trajectories = [entry.scheme for entry in schemes if isinstance(entry.scheme, TrajectoryScheme)]
     rubric |= {"taxonomy": taxonomy_of(trajectories[0])} if len(trajectories) == 1 else {}
     rubric |= as_metadata("potato", {**({} if are_many else parts[0].kept), **file_notes})
-    return reading.finish(rubric, stored)
+    return reading.finish(rubric, stored_fields)
 
 
 def _schemes(entries: Any, reading: Reading) -> list[_ReadScheme]:
@@ -142,7 +142,7 @@ def _schemes(entries: Any, reading: Reading) -> list[_ReadScheme]:
 
 
 def _is_question(raw: Row) -> bool:
-    """Whether a scheme is one criterion on a scale; a `radio` is if its labels are whole numbers in sequence."""
+    """Whether a scheme is one criterion on a scale, also a `radio` whose labels are consecutive whole numbers."""
     kind = raw.get("annotation_type")
     return isinstance(kind, str) and kind in QUESTIONS and (kind != "radio" or bool(points_of(raw.get("labels"))))
 
@@ -168,43 +168,43 @@ def _question(raw: Row, reading: Reading) -> list[_ReadScheme]:
     return [_ReadScheme(scheme, raw, is_question=True)]
 
 
-def _read_part(entry: _ReadScheme, is_first: bool, ids: DistinctIds, stored: FieldCounts) -> _Part:
-    """Part of a scheme. is_first: the rubric's overall row and notes are those of the first `rubric_eval`."""
+def _read_part(entry: _ReadScheme, is_first: bool, ids: DistinctIds, stored_fields: FieldCounts) -> _Part:
+    """Part of a scheme. is_first: whether its overall row and notes become the rubric's."""
     scheme = entry.scheme
     rows: Row = {}
     if isinstance(scheme, TrajectoryScheme):
-        criteria, left = read_trajectory(scheme, entry.raw, ids, stored)
+        criteria, extra = read_trajectory(scheme, entry.raw, ids, stored_fields)
         spelling = ERROR_TYPES.groups if spelling_of(entry.raw) == ERROR_TYPES else None
     else:
-        criteria, left = read_criteria(scheme, ids, stored)
+        criteria, extra = read_criteria(scheme, ids, stored_fields)
         spelling = "scale_points" if scheme.has_points else None
-        rows, left_of_rows = read_free_rows(scheme, stored)
+        rows, left_of_rows = read_free_rows(scheme, stored_fields)
         if not is_first:
             criteria += [overall_criterion(scheme, rows["overall"], ids)] if "overall" in rows else []
-            left_of_rows |= stored.note_all("", {"notes": entry.raw["notes"]}) if "notes" in rows else {}
+            left_of_rows |= stored_fields.note_all("", {"notes": entry.raw["notes"]}) if "notes" in rows else {}
             rows = {}
-        left |= left_of_rows
-    content = drop_empty({"spelling": spelling, "scheme": left})
+        extra |= left_of_rows
+    content = drop_empty({"spelling": spelling, "scheme": extra})
     return _Part(scheme.name, drop_empty({"description": scheme.description}), criteria, rows, content)
 
 
 def _item_columns(values: Row) -> tuple[str, ...]:
-    """Columns of the items that a configuration names, as `--map` takes them; none for gradebook's own names."""
+    """Columns of the items that a configuration names, in the form of `--map`; without gradebook's own names."""
     properties = mapping_or_empty(values.get(ITEMS))
     columns = {"case_id": properties.get("id_key"), "output": properties.get("text_key")}
     return tuple(f"{column}={name}" for column, name in columns.items() if isinstance(name, str) and name != column)
 
 
-def _file_notes(values: Row, placed: tuple[str, ...], stored: FieldCounts) -> Row:
+def _file_notes(values: Row, placed: tuple[str, ...], stored_fields: FieldCounts) -> Row:
     """Content of the file outside its rubrics: keys without a place, and schemes of other types."""
     config = drop_empty(values, ("annotation_schemes", *placed))
     maps = _item_columns(values)
-    stored.note_all("", {name: value for name, value in config.items() if name != ITEMS or not maps})
+    stored_fields.note_all("", {name: value for name, value in config.items() if name != ITEMS or not maps})
     if maps:
-        stored.note(f"{ITEMS} (evaluate the items with {' '.join(f'--map {mapping}' for mapping in maps)})")
+        stored_fields.note(f"{ITEMS} (evaluate the items with {' '.join(f'--map {mapping}' for mapping in maps)})")
     schemes = values["annotation_schemes"]
     other_schemes = [raw for raw in schemes if raw["annotation_type"] not in MODELS and not _is_question(raw)]
-    stored.note(*(f"annotation_schemes of the type {raw['annotation_type']}" for raw in other_schemes))
+    stored_fields.note(*(f"annotation_schemes of the type {raw['annotation_type']}" for raw in other_schemes))
     return drop_empty({"config": config, "other_schemes": other_schemes})
 
 
@@ -213,7 +213,7 @@ def _one_scheme(part: _Part) -> Row:
     return {**base, **part.description, "criteria": part.criteria, **part.rows}
 
 
-def _many_schemes(parts: list[_Part], title: str, stored: FieldCounts) -> Row:
+def _many_schemes(parts: list[_Part], title: str, stored_fields: FieldCounts) -> Row:
     categories: list[Row] = []
     criteria: list[Row] = []
     short_first = sorted((part.name for part in parts), key=lambda name: len(name) > LONGEST_CATEGORY)
@@ -221,8 +221,10 @@ def _many_schemes(parts: list[_Part], title: str, stored: FieldCounts) -> Row:
     category_ids = {name: ids.take(name) for name in short_first}  # the names are distinct
     for part in parts:
         category_id = category_ids[part.name]
-        left = part.kept if category_id == part.name else {**part.kept, **stored.note_all("", {"name": part.name})}
-        categories.append({"id": category_id, **part.description, **as_metadata("potato", left)})
+        extra = (
+            part.kept if category_id == part.name else {**part.kept, **stored_fields.note_all("", {"name": part.name})}
+        )
+        categories.append({"id": category_id, **part.description, **as_metadata("potato", extra)})
         criteria += [{**criterion, "category": category_id} for criterion in part.criteria]
     base = {"id": identifier(title, "rubric"), "version": FIRST_VERSION, "name": title}
     (rows,) = [part.rows for part in parts if part.rows] or [{}]
@@ -236,10 +238,10 @@ Texts = dict[str, str]
 
 def write_potato(rubric: Rubric) -> Exported:
     """Write a configuration with the rubric's schemes. Returns also the content that they cannot express."""
-    lost = FieldCounts()
+    lost_fields = FieldCounts()
     imported = imported_metadata(rubric.metadata, "potato")
-    groups = _groups(rubric, lost)
-    _note_rubric(rubric, lost)
+    groups = _groups(rubric, lost_fields)
+    _note_rubric(rubric, lost_fields)
     schemes, owns = [], []
     for name, criteria in groups.items():
         is_only = len(groups) == 1
@@ -247,38 +249,38 @@ def write_potato(rubric: Rubric) -> Exported:
         description = rubric.description if is_only else _category_description(rubric, criteria[0].category)
         is_trajectory = is_of_trajectory(criteria[0])
         blocks = (
-            trajectory_blocks(criteria, scheme_notes, lost)
+            trajectory_blocks(criteria, scheme_notes, lost_fields)
             if is_trajectory
-            else _rubric_blocks(criteria, scheme_notes, lost)
+            else _rubric_blocks(criteria, scheme_notes, lost_fields)
         )
         kind = "trajectory_eval" if is_trajectory else "rubric_eval"
         shown_description = {"description": description} if description else {}
         schemes.append({"annotation_type": kind, "name": name, **shown_description, **blocks})
         owns.append(scheme_notes)
-    _add_free_rows(rubric, schemes, owns, lost)
+    _add_free_rows(rubric, schemes, owns, lost_fields)
     config, other_schemes = mapping_or_empty(imported.get("config")), imported.get("other_schemes")
     if len(groups) > 1:
         config = {"annotation_task_name": rubric.name or rubric.id, **config}
     every = [*schemes, *(other_schemes if isinstance(other_schemes, list) else [])]
-    return Exported(plain_yaml({**config, "annotation_schemes": every}), lost.words())
+    return Exported(plain_yaml({**config, "annotation_schemes": every}), lost_fields.words())
 
 
-def _note_rubric(rubric: Rubric, lost: FieldCounts) -> None:
+def _note_rubric(rubric: Rubric, lost_fields: FieldCounts) -> None:
     expressed = "taxonomy" if any(map(is_of_trajectory, rubric.criteria)) else ""
     note_lost(
         rubric,
         "potato",
-        lost,
+        lost_fields,
         f"name description overall notes {expressed}",
         "name category levels scale",
         "description",
     )
     for criterion in rubric.criteria:
         if not is_of_trajectory(criterion):
-            note_method(criterion.method, "ratings", lost)
+            note_method(criterion.method, "ratings", lost_fields)
 
 
-def _groups(rubric: Rubric, lost: FieldCounts) -> dict[str, list[Criterion]]:
+def _groups(rubric: Rubric, lost_fields: FieldCounts) -> dict[str, list[Criterion]]:
     """Criteria of each scheme, by its name."""
     groups: dict[tuple[str | None, tuple[str, ...]], list[Criterion]] = {}
     for criterion in rubric.criteria:
@@ -290,13 +292,13 @@ def _groups(rubric: Rubric, lost: FieldCounts) -> dict[str, list[Criterion]]:
         kept_name = _category_notes(rubric, category).get("name")
         name = kept_name if isinstance(kept_name, str) else category or _title(rubric)
         if name in by_name:
-            lost.note("one form for all criteria (a scheme has one scale)")
+            lost_fields.note("one form for all criteria (a scheme has one scale)")
             name = DistinctIds(taken=by_name).take(f"{name}_{'_to_'.join(points[:1] + points[1:][-1:])}")
         by_name[name] = criteria
     if len(by_name) == 1 and rubric.name and rubric.name not in by_name:
-        lost.note("name")
+        lost_fields.note("name")
     if len(by_name) > 1 and rubric.description:
-        lost.note("description")
+        lost_fields.note("description")
     return by_name
 
 
@@ -324,7 +326,7 @@ def _points(levels: Sequence[Level]) -> dict[str, Level]:
     return {str(point): level for point, level in enumerate(levels, start=first if are_points else 1)}
 
 
-def _rubric_blocks(criteria: Sequence[Criterion], imported: Row, lost: FieldCounts) -> Row:
+def _rubric_blocks(criteria: Sequence[Criterion], imported: Row, lost_fields: FieldCounts) -> Row:
     """Keys of a `rubric_eval`, without its name and description. imported: data stored by the import."""
     overall = next(
         (
@@ -337,23 +339,25 @@ def _rubric_blocks(criteria: Sequence[Criterion], imported: Row, lost: FieldCoun
     labels = [_labels(criterion.ranked_levels) for criterion in criteria]
     shared = labels[0] if all(criterion_labels == labels[0] for criterion_labels in labels) else {}
     if not shared and any(level.label for criterion in criteria for level in criterion.ranked_levels):
-        lost.note("criteria.levels.label")
+        lost_fields.note("criteria.levels.label")
     is_weighted = any(
         not criterion.gate and (criterion.weight is None or criterion.weight > 0) for criterion in criteria
     )
     return {
         **_scale(_points(criteria[0].ranked_levels), shared, imported),
         "criteria": [
-            _criterion(criterion, lost, is_weighted=is_weighted) for criterion in criteria if criterion is not overall
+            _criterion(criterion, lost_fields, is_weighted=is_weighted)
+            for criterion in criteria
+            if criterion is not overall
         ],
         **drop_empty(mapping_or_empty(imported.get("scheme")), ("scale",)),
-        **({} if overall is None else _overall_of_scheme(overall, imported, lost)),
+        **({} if overall is None else _overall_of_scheme(overall, imported, lost_fields)),
     }
 
 
-def _overall_of_scheme(criterion: Criterion, imported: Row, lost: FieldCounts) -> Row:
+def _overall_of_scheme(criterion: Criterion, imported: Row, lost_fields: FieldCounts) -> Row:
     """Overall row of a further scheme, from its criterion."""
-    texts = _descriptions(criterion.ranked_levels, lost)
+    texts = _descriptions(criterion.ranked_levels, lost_fields)
     description = None if criterion.description == OVERALL_QUESTION else criterion.description
     row = drop_empty({"label": criterion.name, "description": description, "scale_descriptions": texts})
     if not row and imported_metadata(criterion.metadata, "potato").get("spelling") == "show_overall":
@@ -379,15 +383,15 @@ def _scheme_notes(imported: Row, key: str) -> Row:
     return mapping_or_empty(mapping_or_empty(imported.get("scheme")).get(key))
 
 
-def _criterion(criterion: Criterion, lost: FieldCounts, *, is_weighted: bool) -> Row:
+def _criterion(criterion: Criterion, lost_fields: FieldCounts, *, is_weighted: bool) -> Row:
     imported = imported_metadata(criterion.metadata, "potato")
     name = imported.get("name") if isinstance(imported.get("name"), str) else criterion.id
     weight = criterion.weight
     if criterion.gate or (weight is not None and weight < 0):
-        weight = 0 if is_weighted else None  # a form whose weights are all 0 has no score
+        weight = 0 if is_weighted else None  # a form with all weights 0 has no score
         kind, written = "gate" if criterion.gate else "weight below 0", "weight 0" if is_weighted else "no weight"
-        lost.note(f"criteria.{kind} (written with {written})")
-    texts = _descriptions(criterion.ranked_levels, lost)
+        lost_fields.note(f"criteria.{kind} (written with {written})")
+    texts = _descriptions(criterion.ranked_levels, lost_fields)
     return {
         "name": name,
         **drop_empty({"label": criterion.name}),
@@ -398,33 +402,33 @@ def _criterion(criterion: Criterion, lost: FieldCounts, *, is_weighted: bool) ->
     }
 
 
-def _descriptions(levels: Sequence[Level], lost: FieldCounts) -> dict[int, str]:
+def _descriptions(levels: Sequence[Level], lost_fields: FieldCounts) -> dict[int, str]:
     """Descriptions of the points; records properties of levels that points cannot express."""
     points = _points(levels)
     for index, (point, level) in enumerate(points.items()):
         if level.id != point:
-            lost.note("criteria.levels.id")
+            lost_fields.note("criteria.levels.id")
         if abs(level.score - index / (len(levels) - 1)) > EVEN:
-            lost.note("criteria.levels.score (points lie at equal steps)")
+            lost_fields.note("criteria.levels.score (points lie at equal steps)")
         if level.indicators:
-            lost.note("criteria.levels.indicators")
+            lost_fields.note("criteria.levels.indicators")
     return {int(point): level.description for point, level in points.items() if level.description}
 
 
-def _add_free_rows(rubric: Rubric, schemes: Sequence[Row], owns: Sequence[Row], lost: FieldCounts) -> None:
-    """Put the rubric's overall row and notes into its first `rubric_eval`. owns: data of each scheme's import."""
+def _add_free_rows(rubric: Rubric, schemes: Sequence[Row], owns: Sequence[Row], lost_fields: FieldCounts) -> None:
+    """Put the rubric's overall row and notes into its first `rubric_eval`. owns: stored data of each scheme."""
     forms = [pair for pair in zip(schemes, owns, strict=True) if pair[0]["annotation_type"] == "rubric_eval"]
     if not forms:
-        lost.note(*(name for name in ("overall", "notes") if getattr(rubric, name)))
+        lost_fields.note(*(name for name in ("overall", "notes") if getattr(rubric, name)))
         return
     (first, scheme_notes), overall, notes = forms[0], rubric.overall, rubric.notes
     if overall:
         lowest, highest = _bounds(first)
         points = _points(overall.ranked_levels)
         fits = [*points] == [str(point) for point in range(lowest, highest + 1)]
-        texts = _descriptions(overall.ranked_levels, lost) if fits else {}
+        texts = _descriptions(overall.ranked_levels, lost_fields) if fits else {}
         if not fits:
-            lost.note("overall.scale")
+            lost_fields.note("overall.scale")
         row = drop_empty({"label": overall.label, "description": overall.description, "scale_descriptions": texts})
         row |= {} if overall.required else {"required": False}
         if "scale_points" in first and not row and not _scheme_notes(scheme_notes, "overall"):
@@ -442,5 +446,5 @@ def _bounds(scheme: Row) -> tuple[int, int]:
 
 
 SUMMARY = "annotation schemes that people fill in: rubric_eval, trajectory_eval, likert, slider, and radio of numbers"
-LEFT = "settings of the server, spans and links of annotations"
-FORMAT = Format("potato", SUMMARY, ".yaml", "rubric", read_potato, write_potato, left=LEFT)
+OMISSIONS = "settings of the server, spans and links of annotations"
+FORMAT = Format("potato", SUMMARY, ".yaml", "rubric", read_potato, write_potato, omissions=OMISSIONS)

@@ -51,7 +51,7 @@ from gradebook.rubrics.model.rubric import LARGEST_WEIGHT, Criterion
 from gradebook.rubrics.text.plain_words import Place
 from gradebook.rubrics.text.wording import counted
 
-DEFAULT_POINTS = 5  # of a scheme without a scale
+DEFAULT_POINTS = 5  # points of a scheme without a scale
 OVERALL_PART = "overall"
 OVERALL_QUESTION = "How good is the output as a whole?"
 
@@ -114,7 +114,7 @@ class RubricScheme(OpenMapping):
 
     @property
     def has_points(self) -> bool:
-        """Whether it is spelled with `scale_points`, `scale_labels` and `show_overall`."""
+        """Whether the scheme is spelled with `scale_points`, `scale_labels` and `show_overall`."""
         return self.scale is None and bool(self.scale_points or self.scale_labels or self.show_overall)
 
     def scale_of(self, points: Texts) -> Row:
@@ -155,7 +155,7 @@ class SliderScheme(_Criterion):
 
 
 class RadioScheme(_Criterion):
-    """Scheme `radio` whose labels are whole numbers in sequence: one criterion on the scale of them."""
+    """Scheme `radio` whose labels are consecutive whole numbers: one criterion on their scale."""
 
     labels: list[Any]
     min_label: str | None = None
@@ -169,7 +169,7 @@ class RadioScheme(_Criterion):
 
 
 def points_of(labels: Any) -> list[int]:
-    """Whole numbers in sequence that the labels of a `radio` are, ascending; empty for other labels."""
+    """Labels of a `radio` as consecutive whole numbers, ascending; empty for other labels."""
     listed = labels if isinstance(labels, list) else []
     names = [label.get("name") if isinstance(label, dict) else label for label in listed]
     if not all(re.fullmatch(r"[0-9]{1,3}", str(name)) for name in names):
@@ -189,7 +189,7 @@ def as_rubric_scheme(scheme: LikertScheme | SliderScheme | RadioScheme) -> Rubri
         scale=_Scale(
             min=lowest, max=highest, labels=drop_empty({str(lowest): scheme.min_label, str(highest): scheme.max_label})
         ),
-        criteria=[_Criterion.model_validate({**scheme.left, **fields})],
+        criteria=[_Criterion.model_validate({**scheme.unknown_keys, **fields})],
     )
 
 
@@ -225,18 +225,18 @@ def _described_points(scheme: RubricScheme) -> dict[Place, Texts]:
     return {**rows, **labels, ("overall", "scale_descriptions"): overall}
 
 
-def read_criteria(scheme: RubricScheme, ids: DistinctIds, stored: FieldCounts) -> tuple[list[Row], Row]:
-    """Criteria of a scheme, and the stored rest of it."""
-    criteria = [_criterion(criterion, scheme, ids.take(criterion.name), stored) for criterion in scheme.criteria]
-    left = stored.note_all("", scheme.left)
-    if scheme.scale and scheme.scale.left:
-        left["scale"] = stored.note_all("scale.", scheme.scale.left)
-    return criteria, left
+def read_criteria(scheme: RubricScheme, ids: DistinctIds, stored_fields: FieldCounts) -> tuple[list[Row], Row]:
+    """Criteria of a scheme, and its stored other content."""
+    criteria = [_criterion(criterion, scheme, ids.take(criterion.name), stored_fields) for criterion in scheme.criteria]
+    extra = stored_fields.note_all("", scheme.unknown_keys)
+    if scheme.scale and scheme.scale.unknown_keys:
+        extra["scale"] = stored_fields.note_all("scale.", scheme.scale.unknown_keys)
+    return criteria, extra
 
 
-def _criterion(criterion: _Criterion, scheme: RubricScheme, criterion_id: str, stored: FieldCounts) -> Row:
-    renamed = {} if criterion.name == criterion_id else stored.note_all("criteria.", {"name": criterion.name})
-    left = stored.note_all("criteria.", criterion.left)
+def _criterion(criterion: _Criterion, scheme: RubricScheme, criterion_id: str, stored_fields: FieldCounts) -> Row:
+    renamed = {} if criterion.name == criterion_id else stored_fields.note_all("criteria.", {"name": criterion.name})
+    extra = stored_fields.note_all("criteria.", criterion.unknown_keys)
     return {
         "id": criterion_id,
         **drop_empty({"name": criterion.label}),
@@ -244,7 +244,7 @@ def _criterion(criterion: _Criterion, scheme: RubricScheme, criterion_id: str, s
         **({} if criterion.weight is None else {"weight": plain_number(criterion.weight)}),
         "method": {"type": "ratings"},
         "scale": scheme.scale_of(criterion.scale_descriptions),
-        **as_metadata("potato", {**renamed, **drop_empty({"criterion": left})}),
+        **as_metadata("potato", {**renamed, **drop_empty({"criterion": extra})}),
     }
 
 
@@ -269,8 +269,8 @@ def overall_criterion(scheme: RubricScheme, row: Row, ids: DistinctIds) -> Row:
     }
 
 
-def read_free_rows(scheme: RubricScheme, stored: FieldCounts) -> tuple[Row, Row]:
-    """The rubric's `overall` and `notes`, and the stored rest: everything if they are disabled, else unknown keys."""
+def read_free_rows(scheme: RubricScheme, stored_fields: FieldCounts) -> tuple[Row, Row]:
+    """(the rubric's `overall` and `notes`, stored content: everything if they are disabled, else unknown keys)."""
     rows: Row = {}
     overall, notes = scheme.overall, scheme.notes
     if overall is None and scheme.show_overall:
@@ -283,19 +283,19 @@ def read_free_rows(scheme: RubricScheme, stored: FieldCounts) -> tuple[Row, Row]
     if notes is not None and notes.enabled:
         texts = {"label": notes.label, "placeholder": notes.placeholder}
         rows["notes"] = drop_empty(texts)
-    left = {}
+    extra = {}
     for name, row in (("overall", overall), ("notes", notes)):
-        unplaced = {} if row is None else row.left if row.enabled else row.model_dump(exclude_unset=True)
+        unplaced = {} if row is None else row.unknown_keys if row.enabled else row.model_dump(exclude_unset=True)
         if unplaced:
-            left[name] = stored.note_all(f"{name}.", unplaced)
-    return rows, left
+            extra[name] = stored_fields.note_all(f"{name}.", unplaced)
+    return rows, extra
 
 
-MOST_COUNTS = 1_000  # kinds of error times severities
+MOST_COUNTS = 1_000  # criteria of counts: kinds of error times severities
 MOST_ERRORS = MOST_LEVELS - 1
 LARGEST_POINTS = 100_000
 _BETWEEN_WORDS = re.compile(r"[\s_-]+")
-DIGITS = 9  # of a weight, to remove the rounding error of 34 * 0.3
+DIGITS = 9  # decimals of a weight, which remove the rounding error of 34 * 0.3
 DEFAULT_START = 100
 DEFAULT_SEVERITIES = {"minor": -1, "major": -5, "critical": -10}
 DEFAULT_LABELS = ("correct", "incorrect", "partially_correct")
@@ -413,18 +413,25 @@ def note_trajectory_faults(scheme: TrajectoryScheme, raw: Row, reading: Reading)
         reading.note((keys.groups,), f"found {count} kinds with a severity, expected at most {MOST_COUNTS}")
 
 
-def read_trajectory(scheme: TrajectoryScheme, raw: Row, ids: DistinctIds, stored: FieldCounts) -> tuple[list[Row], Row]:
-    """Criteria of a scheme, and the stored rest of it."""
-    criteria = [_start_criterion(scheme.start), _steps_criterion(scheme.labels, stored)]
+def read_trajectory(
+    scheme: TrajectoryScheme, raw: Row, ids: DistinctIds, stored_fields: FieldCounts
+) -> tuple[list[Row], Row]:
+    """Criteria of a scheme, and its stored other content."""
+    criteria = [_start_criterion(scheme.start), _steps_criterion(scheme.labels, stored_fields)]
     for group in scheme.groups:
         kinds: Sequence[_Named | None] = group.types or [None]
         for kind in kinds:
             criteria += [_count_criterion(scheme.start, group, kind, severity) for severity in scheme.severities]
     for severity in scheme.severities:
         if severity.weight and scheme.start / -severity.weight > MOST_ERRORS:
-            stored.note(f"severity {severity.name}: more than {MOST_ERRORS} errors of one kind, rated as that many")
+            stored_fields.note(
+                f"severity {severity.name}: more than {MOST_ERRORS} errors of one kind, rated as that many"
+            )
     with_ids = [{**criterion, "id": ids.take(criterion["id"])} for criterion in criteria]
-    return with_ids, {**stored.note_all("", scheme.left), **_details(scheme, spelling_of(raw), stored)}
+    return with_ids, {
+        **stored_fields.note_all("", scheme.unknown_keys),
+        **_details(scheme, spelling_of(raw), stored_fields),
+    }
 
 
 def _start_criterion(start: float) -> Row:
@@ -437,13 +444,13 @@ def _start_criterion(start: float) -> Row:
     }
 
 
-def _steps_criterion(labels: Sequence[_Named], stored: FieldCounts) -> Row:
+def _steps_criterion(labels: Sequence[_Named], stored_fields: FieldCounts) -> Row:
     ids = DistinctIds()
     levels: list[Row] = []
     for name in (label.name for label in labels):
         score = _label_score(name)
         if score is None:
-            stored.note(f"step label {name}: no score in the format, taken for {UNKNOWN_LABEL_SCORE}")
+            stored_fields.note(f"step label {name}: no score in the format, taken for {UNKNOWN_LABEL_SCORE}")
             score = UNKNOWN_LABEL_SCORE
         level_id = ids.take(name)
         levels.append({"id": level_id, "score": score, **drop_empty({"label": None if name == level_id else name})})
@@ -472,7 +479,7 @@ def _kinds(entries: Iterable[tuple[_Named | _Group, Row]]) -> list[Row]:
     ids = DistinctIds()
     kinds = []
     for entry, more in entries:
-        description = entry.left.get("description")
+        description = entry.unknown_keys.get("description")
         kind_id = ids.take(entry.name)
         columns = {
             "name": None if entry.name == kind_id else entry.name,
@@ -490,7 +497,7 @@ def _count_criterion(start: float, group: _Group, kind: _Named | None, severity:
     most = severity.most(start)
     names = [group.name] if kind is None else [group.name, kind.name]
     question = f"How many errors of the kind {' / '.join(names)}, severity {severity.name}, does the trajectory have?"
-    more = (kind or group).left.get("description")
+    more = (kind or group).unknown_keys.get("description")
     points = plain_number(severity.weight)
     part = {"part": "errors", "category": group.name, "severity": severity.name, "points": points}
     return {
@@ -504,27 +511,37 @@ def _count_criterion(start: float, group: _Group, kind: _Named | None, severity:
     }
 
 
-def _details(scheme: TrajectoryScheme, keys: Spelling, stored: FieldCounts) -> Row:
+def _details(scheme: TrajectoryScheme, keys: Spelling, stored_fields: FieldCounts) -> Row:
     """Content of the file's entries besides names and weights, under its keys; an export merges the rubric into it."""
     groups = []
     for group in scheme.groups:
-        kinds = _entries_with_more(group.types, f"{keys.types}.", stored)
-        more = stored.note_all(f"{keys.groups}.", group.left)
+        kinds = _entries_with_more(group.types, f"{keys.types}.", stored_fields)
+        more = stored_fields.note_all(f"{keys.groups}.", group.unknown_keys)
         if kinds or more:
             groups.append({keys.group_name: group.name, **more, **drop_empty({keys.types: kinds})})
-    labels = _entries_with_more(scheme.labels, f"{keys.labels}.", stored)
-    of_steps = stored.note_all(f"{keys.labels}.", scheme.step_correctness.left) if scheme.step_correctness else {}
+    labels = _entries_with_more(scheme.labels, f"{keys.labels}.", stored_fields)
+    of_steps = (
+        stored_fields.note_all(f"{keys.labels}.", scheme.step_correctness.unknown_keys)
+        if scheme.step_correctness
+        else {}
+    )
     blocks = {
         keys.groups: groups,
-        keys.severities: _entries_with_more(scheme.severities, f"{keys.severities}.", stored),
+        keys.severities: _entries_with_more(scheme.severities, f"{keys.severities}.", stored_fields),
         keys.labels: labels if keys == ERROR_TYPES else {**drop_empty({"labels": labels}), **of_steps},
-        keys.start: stored.note_all(f"{keys.start}.", scheme.running_score.left) if scheme.running_score else {},
+        keys.start: stored_fields.note_all(f"{keys.start}.", scheme.running_score.unknown_keys)
+        if scheme.running_score
+        else {},
     }
     return drop_empty(blocks)
 
 
-def _entries_with_more(entries: Sequence[_Named], prefix: str, stored: FieldCounts) -> list[Row]:
-    return [{"name": entry.name, **stored.note_all(prefix, entry.left)} for entry in entries if entry.left]
+def _entries_with_more(entries: Sequence[_Named], prefix: str, stored_fields: FieldCounts) -> list[Row]:
+    return [
+        {"name": entry.name, **stored_fields.note_all(prefix, entry.unknown_keys)}
+        for entry in entries
+        if entry.unknown_keys
+    ]
 
 
 GROUP_KEYS = ("category", "name")
@@ -532,11 +549,11 @@ ENTRY_KEYS = ("name", "value", "label")
 
 
 def is_of_trajectory(criterion: Criterion) -> bool:
-    """Whether it came from a `trajectory_eval`."""
+    """Whether the criterion was imported from a `trajectory_eval`."""
     return imported_metadata(criterion.metadata, "potato").get("part") in ("start", "steps", "errors")
 
 
-def trajectory_blocks(criteria: Sequence[Criterion], imported: Row, lost: FieldCounts) -> Row:
+def trajectory_blocks(criteria: Sequence[Criterion], imported: Row, lost_fields: FieldCounts) -> Row:
     """Keys of the scheme, without its name and description. imported: data stored by the import."""
     taxonomy: dict[str, list[str]] = {}
     severities: dict[str, float | int] = {}
@@ -555,14 +572,14 @@ def trajectory_blocks(criteria: Sequence[Criterion], imported: Row, lost: FieldC
                     kinds.append(part["type"])
                 points = _points_of_an_error(criterion, part.get("points"))
                 if severities.setdefault(severity, points) != points:
-                    lost.note(f"{criterion.id}.weight")
+                    lost_fields.note(f"{criterion.id}.weight")
             case _:
-                lost.note(criterion.id)
+                lost_fields.note(criterion.id)
     return _blocks(taxonomy, severities, labels, start, imported)
 
 
 def _points_of_an_error(criterion: Criterion, points: Any) -> float | int:
-    """Points of one error: as stored by the import, if the weight still agrees."""
+    """Points of one error: the stored points, if they still agree with the weight."""
     most, weight = len(criterion.ranked_levels) - 1, min(0.0, criterion.weight or 0.0)
     is_number = isinstance(points, int | float) and not isinstance(points, bool)
     if is_number and round(points * most, DIGITS) == weight:

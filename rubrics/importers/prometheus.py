@@ -77,7 +77,7 @@ class _ScoreRubric(OpenMapping):
 _Score = Annotated[int, Field(ge=SCORES[0], le=SCORES[-1])]
 
 
-# Prefixes of columns `..._score` that no rater gave.
+# Prefixes of columns `..._score` that are no rater's scores.
 _NO_RATERS = frozenset({"max", "min", "mean", "avg", "average", "total", "sum"})
 
 
@@ -87,13 +87,13 @@ def _as_score(value: Any) -> int | None:
 
 
 def _listed_scores(value: Any) -> Any:
-    """Scores as a list of whole numbers, also of a lone score or of 4.0; other values as they are."""
+    """Scores as a list of whole numbers, also from a single score or 4.0; other values unchanged."""
     listed = [value] if isinstance(value, int | float) else value
     return [_as_score(score) or score for score in listed] if isinstance(listed, list) else listed
 
 
 class _Example(CaseShape):
-    has_own_prompts: ClassVar[bool] = True  # in a second turn each model is shown its own first answer
+    has_own_prompts: ClassVar[bool] = True  # in a second turn each model sees its own first answer
 
     case_id: Annotated[CaseId | None, Field(validation_alias=AliasChoices("case_id", "id", "prompt_id", "idx"))] = None
     instruction: Annotated[NonBlank, Field(validation_alias=AliasChoices("instruction", "input"))]
@@ -110,7 +110,7 @@ class _Example(CaseShape):
     @model_validator(mode="before")
     @classmethod
     def _unfold(cls, value: Any) -> Any:
-        """Split an instruction that is a complete judge prompt: its sections are fields."""
+        """Split an instruction that is a complete judge prompt into fields, one per section."""
         prompt = value.get("instruction") if isinstance(value, dict) else None
         if not isinstance(prompt, str) or not prompt.startswith("###") or _PROMPT_START not in prompt:
             return value
@@ -135,17 +135,19 @@ class _Example(CaseShape):
 
     @property
     def prompt(self) -> Any:
-        """Instruction, after the system's prompt that BiGGen has for it."""
+        """Prompt: the instruction, preceded by BiGGen's system prompt, if any."""
         if not (self.system_prompt or "").strip():
             return self.instruction
         return [{"role": "system", "content": self.system_prompt}, {"role": "user", "content": self.instruction}]
 
     @property
     def marks(self) -> list[tuple[str, int, str]]:
-        """Rater, score and note of each score; BiGGen has those of several judges and of people."""
+        """(rater, score, note) of each score; BiGGen has scores by several judges and by people."""
         scores, feedback = self.gpt4_score or [], self.gpt4_feedback or []
         marks = [(f"gpt4_{n}", score, feedback[n - 1] if feedback else "") for n, score in enumerate(scores, start=1)]
-        raters = {name.removesuffix("_score"): value for name, value in self.left.items() if name.endswith("_score")}
+        raters = {
+            name.removesuffix("_score"): value for name, value in self.unknown_keys.items() if name.endswith("_score")
+        }
         return marks + [
             (rater, score, "")
             for rater, value in raters.items()
@@ -157,31 +159,31 @@ class _Example(CaseShape):
         rubric = self.score_rubric
         return self.case_id, [self.prompt, self.reference_answer, rubric.criteria, rubric.points]
 
-    def columns(self, stored: FieldCounts) -> Row:
+    def columns(self, stored_fields: FieldCounts) -> Row:
         answer, rubric = answer_columns(self.model, self.response), self.score_rubric
-        left = stored.note_all("", self.left_with(*(() if answer else ("model", *_SCORED))))
+        extra = stored_fields.note_all("", self.unknown_keys_with(*(() if answer else ("model", *_SCORED))))
         # Scores and feedback become ratings; they are stored here too, for the export.
-        left |= drop_none({name: getattr(self, name) for name in _SCORED})
-        left |= drop_none({"system_prompt": self.system_prompt})
+        extra |= drop_none({name: getattr(self, name) for name in _SCORED})
+        extra |= drop_none({"system_prompt": self.system_prompt})
         scale = {"min": SCORES[0], "max": SCORES[-1], "points": rubric.points}
-        rubric_left = stored.note_all("score_rubric.", rubric.left)
+        rubric_left = stored_fields.note_all("score_rubric.", rubric.unknown_keys)
         return {
             **answer,
             **drop_none({"prompt": self.prompt, "reference": self.reference_answer}),
             "criteria": [criterion_row("score", rubric.criteria, "prometheus", rubric_left, scale=scale)],
-            **as_metadata("prometheus", left),
+            **as_metadata("prometheus", extra),
         }
 
 
 def read_prometheus(text: str, path: str) -> Imported:
     """Import cases with the criterion `score` on a scale from 1 to 5. Raises `RubricError` with every fault.
 
-    `gpt4_score` becomes ratings by gpt4_1, gpt4_2 ...; another lone score, as `human_score`, one by `human`.
+    `gpt4_score` becomes ratings by gpt4_1, gpt4_2, ...; any other score, such as `human_score`, a rating by `human`.
     """
-    stored = FieldCounts()
-    examples = read_cases(text, path, _Example, stored)
+    stored_fields = FieldCounts()
+    examples = read_cases(text, path, _Example, stored_fields)
     ratings = [rating for row, case in examples for rating in _ratings(row, case)]
-    return Imported(cases=tuple(case for _, case in examples), ratings=tuple(ratings), kept=stored.words())
+    return Imported(cases=tuple(case for _, case in examples), ratings=tuple(ratings), kept=stored_fields.words())
 
 
 def _ratings(row: _Example, case: Row) -> Iterable[Row]:
@@ -200,7 +202,7 @@ def write_prometheus(rows: Sequence[Row]) -> Exported:
 
 
 def _after_system(prompt: Any, system_prompt: str | None) -> Any:
-    """Prompt without the system's message, which a field of its own holds."""
+    """Prompt without the system message, which has its own field."""
     system = {"role": "system", "content": system_prompt}
     return prompt[1:] if system_prompt and isinstance(prompt, list) and prompt[:1] == [system] else prompt
 
@@ -222,5 +224,5 @@ def _entry(case: Case) -> Row:
 
 
 SUMMARY = "a response, a reference and a criterion described for each score from 1 to 5, also of BiGGen Bench"
-LEFT = "other columns, which are metadata"
-FORMAT = Format("prometheus", SUMMARY, ".json", "cases", read_prometheus, write_prometheus, left=LEFT)
+OMISSIONS = "other columns, which are metadata"
+FORMAT = Format("prometheus", SUMMARY, ".json", "cases", read_prometheus, write_prometheus, omissions=OMISSIONS)

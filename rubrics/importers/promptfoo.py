@@ -35,8 +35,8 @@ from gradebook.rubrics.model.json_values import Row, drop_none
 from gradebook.rubrics.text.plain_words import quote_value
 
 _VERSIONS = (1, 2, 3, 4)
-_MOST_TESTS = 50_000  # of a config, with every combination of its variables
-_LONGEST_LABEL = 60  # of a prompt, as the checkpoint of its outputs
+_MOST_TESTS = 50_000  # tests of a config, counting all combinations of its variables
+_LONGEST_LABEL = 60  # characters of a prompt's label, which becomes the checkpoint of its outputs
 _CONFIG_KEYS = ("tests", "prompts", "defaultTest", "scenarios")
 
 
@@ -59,7 +59,7 @@ def read_promptfoo(text: str, path: str) -> Imported:
 
 # -------- results
 def _results_in(rows: Sequence[Reading]) -> list[Reading]:
-    """Rows of results: lines or a list of them, or the innermost `results`; empty for a config."""
+    """Rows of results: lines, a list, or the innermost `results`; empty for a config."""
     results: list[Reading] = []
     for row in rows:
         inner = row
@@ -92,20 +92,20 @@ class _Case:
 def _import_results(entries: Sequence[Reading]) -> Imported:
     shaped = [result for entry in entries if (result := entry.fit(Result, entry.value))]
     entries[0].stop_at_faults()
-    stored = FieldCounts()
-    cases = _cases_of(shaped, stored)
+    stored_fields = FieldCounts()
+    cases = _cases_of(shaped, stored_fields)
     prompts = {result.prompt_index for result in shaped}
-    rows = number_samples(_output_row(result, cases[result.test_index], stored, prompts) for result in shaped)
+    rows = number_samples(_output_row(result, cases[result.test_index], stored_fields, prompts) for result in shaped)
     ratings = [
         rating
         for result, row in zip(shaped, rows, strict=True)
         for rating in _ratings(result, row, cases[result.test_index])
     ]
-    return Imported(cases=rows, ratings=tuple(ratings), kept=stored.words())
+    return Imported(cases=rows, ratings=tuple(ratings), kept=stored_fields.words())
 
 
-def _cases_of(results: Sequence[Result], stored: FieldCounts) -> dict[int, _Case]:
-    """Each test with its criteria: those of its assertions, and of assertions that only some results have."""
+def _cases_of(results: Sequence[Result], stored_fields: FieldCounts) -> dict[int, _Case]:
+    """Tests by index, each with the criteria of its assertions and of assertions that only some results have."""
     firsts: dict[int, Result] = {}
     for result in results:
         firsts.setdefault(result.test_index, result)
@@ -119,13 +119,13 @@ def _cases_of(results: Sequence[Result], stored: FieldCounts) -> dict[int, _Case
         for _, position in _matched(result, case.assertions):
             case.assertions += [position] if isinstance(position, Assertion) else []
     for case in cases.values():
-        criteria = criteria_of(case.assertions, case.values, stored, by_ratings=True)
+        criteria = criteria_of(case.assertions, case.values, stored_fields, by_ratings=True)
         case.criteria = [criterion for criterion in criteria if criterion is not None]
     return cases
 
 
 def _names(descriptions: dict[int, str | None]) -> dict[int, str]:
-    """Name of each test: its description, with a number if others have the same; else the test's number."""
+    """Name of each test: its description, with a number if it is repeated; without one, the test's number."""
     counts = Counter(descriptions.values())
     seen: Counter[str | None] = Counter()
     names = {}
@@ -138,9 +138,9 @@ def _names(descriptions: dict[int, str | None]) -> dict[int, str]:
 
 
 def _matched(result: Result, assertions: Sequence[Assertion]) -> Iterator[tuple[Component, int | Assertion]]:
-    """Each scored component with the place of its assertion, or the assertion itself if the test does not have it.
+    """Pairs (scored component, index of its assertion), or the assertion itself if the test lacks it.
 
-    An assertion is recognised by its type and value, or else by its type: results may have its value rendered.
+    An assertion is recognised by type and value, or else by type alone, as results may have the rendered value.
     """
     listed = result.grading.components if result.grading else None
     free = list(range(len(assertions)))
@@ -149,8 +149,8 @@ def _matched(result: Result, assertions: Sequence[Assertion]) -> Iterator[tuple[
         component for component in listed or () if component and component.assertion and not component.assertion.members
     ]:
         assertion = cast("Assertion", component.assertion)
-        same = (index for index in free if _key(assertions[index]) == _key(assertion))
-        if (index := next(same, None)) is None:
+        equal_assertions = (index for index in free if _key(assertions[index]) == _key(assertion))
+        if (index := next(equal_assertions, None)) is None:
             later.append(component)
             continue
         free.remove(index)
@@ -167,7 +167,7 @@ def _key(assertion: Assertion) -> tuple[str, str]:
     return assertion.type, json.dumps(assertion.value, sort_keys=True)
 
 
-def _output_row(result: Result, case: _Case, stored: FieldCounts, prompts: set[int]) -> Row:
+def _output_row(result: Result, case: _Case, stored_fields: FieldCounts, prompts: set[int]) -> Row:
     response = result.response
     output = response.output if response else None
     text = output if isinstance(output, str) else "" if output is None else json.dumps(output, ensure_ascii=False)
@@ -180,7 +180,7 @@ def _output_row(result: Result, case: _Case, stored: FieldCounts, prompts: set[i
     cost = result.cost if result.cost is not None else response.cost if response else None
     label = result.prompt.label if result.prompt else None
     tag = label if label and len(label) <= _LONGEST_LABEL and "\n" not in label else f"prompt_{result.prompt_index}"
-    left = stored.note_all("", drop_empty(result.left, ("success", "failureReason", "promptId")))
+    extra = stored_fields.note_all("", drop_empty(result.unknown_keys, ("success", "failureReason", "promptId")))
     vars_ = result.vars or result.test.vars
     return {
         "case_id": case.case_id,
@@ -191,12 +191,12 @@ def _output_row(result: Result, case: _Case, stored: FieldCounts, prompts: set[i
         **drop_none({"reference": reference_of(case.assertions, case.values), "context": _context(vars_)}),
         **model_step(model, tokens=usage.get("total"), cost_usd=cost, latency_ms=result.latency_ms, error=error),
         **({"criteria": case.criteria} if case.criteria else {}),
-        **as_metadata(NAME, drop_empty({"vars": vars_, **left})),
+        **as_metadata(NAME, drop_empty({"vars": vars_, **extra})),
     }
 
 
 def _prompt(raw: Any, values: Row) -> Any:
-    """Prompt as it was sent: chat messages where it is JSON of some; the variables where it is not known."""
+    """Prompt as sent: chat messages if it is their JSON; the variables if the prompt is unknown."""
     prompt = logged_prompt(raw)
     return json.dumps(values, ensure_ascii=False) if prompt is None and values else prompt
 
@@ -227,7 +227,7 @@ def _ratings(result: Result, row: Row, case: _Case) -> Iterator[Row]:
 # -------- configs
 def _import_config(reading: Reading) -> Imported:
     config = reading.fit_whole(Config)
-    stored = FieldCounts()
+    stored_fields = FieldCounts()
     prompts = list(_prompts_of(config.prompts, reading))
     tests = [test for index, entry in enumerate(config.tests) if (test := _test_of(entry, ("tests", index), reading))]
     if not config.tests:
@@ -241,13 +241,15 @@ def _import_config(reading: Reading) -> Imported:
         skips = mapping_or_empty(test.options).get("disableDefaultAsserts") is True
         shared = () if skips else default.assertions or ()
         assertions = list(flattened([*shared, *(test.assertions or ())]))
-        criteria = criteria_of(assertions, values, stored, by_ratings=False)
+        criteria = criteria_of(assertions, values, stored_fields, by_ratings=False)
         left_out = [
             assertion.model_dump(exclude_unset=True, exclude={"members"})
             for assertion, criterion in zip(assertions, criteria, strict=True)
             if criterion is None
         ]
-        left = stored.note_all("tests.", drop_empty({**test.left, **drop_empty({"options": test.options})}))
+        extra = stored_fields.note_all(
+            "tests.", drop_empty({**test.unknown_keys, **drop_empty({"options": test.options})})
+        )
         for label, prompt in prompts or [("", "")]:
             question = rendered(prompt, values)
             rows.append(
@@ -256,11 +258,11 @@ def _import_config(reading: Reading) -> Imported:
                     **drop_none({"prompt": _prompt(question, values)}),
                     **drop_none({"reference": reference_of(assertions, values), "context": _context(values)}),
                     **drop_empty({"criteria": [criterion for criterion in criteria if criterion is not None]}),
-                    **as_metadata(NAME, drop_empty({"vars": values, "assert": left_out, **left})),
+                    **as_metadata(NAME, drop_empty({"vars": values, "assert": left_out, **extra})),
                 }
             )
-    stored.note(*drop_empty(config.left, ("providers",)))
-    return Imported(cases=tuple(rows), kept=stored.words())
+    stored_fields.note(*drop_empty(config.unknown_keys, ("providers",)))
+    return Imported(cases=tuple(rows), kept=stored_fields.words())
 
 
 def _prompts_of(prompts: Any, reading: Reading) -> Iterator[tuple[str, str]]:
@@ -289,7 +291,7 @@ def _test_of(entry: Any, place: tuple[str | int, ...], reading: Reading) -> Test
 
 
 def _expanded(test: Test, default: Test, reading: Reading) -> Iterator[Row]:
-    """Values of a test's variables: each combination of those that are lists, as promptfoo runs them."""
+    """Values of a test's variables, one row per combination of list values, as promptfoo runs them."""
     values = {**default.vars, **test.vars}
     options = {**mapping_or_empty(default.options), **mapping_or_empty(test.options)}
     lists = (
@@ -309,5 +311,5 @@ def _expanded(test: Test, default: Test, reading: Reading) -> Iterator[Row]:
 
 
 SUMMARY = "results of promptfoo, and configs with their tests and assertions"
-LEFT = "code of assertions, values in files, providers' settings"
-FORMAT = Format(NAME, SUMMARY, ".json", "results", read_promptfoo, left=LEFT)
+OMISSIONS = "code of assertions, values in files, providers' settings"
+FORMAT = Format(NAME, SUMMARY, ".json", "results", read_promptfoo, omissions=OMISSIONS)

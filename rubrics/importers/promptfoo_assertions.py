@@ -127,7 +127,7 @@ class Config(OpenMapping):
 JUDGED = ("llm-rubric", "model-graded-closedqa", "g-eval", "agent-rubric", "search-rubric", "pi")
 OF_REFERENCE = ("similar", "similar:cosine", "factuality", "model-graded-factuality", "context-recall")
 _LONGEST_VALUE = 200
-_BELOW_ONE = 0.9999995  # two different texts that `edit_similarity` accepts are less similar than this
+_BELOW_ONE = 0.9999995  # upper bound of `edit_similarity` for two different texts
 _SLOT = re.compile(r"\{\{-?\s*+([A-Za-z_][\w.]*+)\s*+-?\}\}")
 _BRACES = re.compile(r"\{\{|\{%|\{#|\}\}|%\}|#\}")
 _FILE = "file://"
@@ -151,7 +151,7 @@ def weight_of(assertion: Assertion) -> float:
 
 
 def rendered(value: Any, values: Mapping[str, Any]) -> Any:
-    """The value with its slots filled from the test's variables; slots of other names stay."""
+    """Copy of a value with slots filled from the test's variables; slots with other names stay."""
     if isinstance(value, str):
         return _SLOT.sub(lambda slot: _filled(slot, values), value)
     if isinstance(value, list):
@@ -171,17 +171,17 @@ def _filled(slot: re.Match[str], values: Mapping[str, Any]) -> str:
 
 
 def reference_of(assertions: Sequence[Assertion], values: Mapping[str, Any]) -> str | None:
-    """Text that a similarity or a test of facts compares with: the row's reference."""
+    """Text that a similarity or factuality assertion compares with, which becomes the row's reference."""
     texts = (rendered(assertion.value, values) for assertion in assertions if _plain_type(assertion) in OF_REFERENCE)
     return next((text for text in texts if isinstance(text, str) and text.strip()), None)
 
 
 def criteria_of(
-    assertions: Sequence[Assertion], values: Mapping[str, Any], stored: FieldCounts, *, by_ratings: bool
+    assertions: Sequence[Assertion], values: Mapping[str, Any], stored_fields: FieldCounts, *, by_ratings: bool
 ) -> list[Row | None]:
-    """Criterion of each assertion, in order; of one that nothing here decides a criterion by ratings, or None.
+    """Criterion of each assertion, in order; one that gradebook can't decide becomes a criterion by ratings, or None.
 
-    Each such assertion is counted in `kept`, with the reason.
+    Each such assertion is counted in `stored_fields`, with the reason.
     """
     ids = DistinctIds("assertion")
     reference = reference_of(assertions, values)
@@ -189,16 +189,18 @@ def criteria_of(
     for assertion in assertions:
         columns, reason = _columns(assertion, values, reference)
         if columns is None:
-            stored.note(f"assert {assertion.type} ({reason})")
+            stored_fields.note(f"assert {assertion.type} ({reason})")
         if columns is None and not by_ratings and assertion.type != HUMAN:
             criteria.append(None)
             continue
-        criteria.append(_criterion(assertion, ids.take(assertion.metric or assertion.type), columns, values, stored))
+        criteria.append(
+            _criterion(assertion, ids.take(assertion.metric or assertion.type), columns, values, stored_fields)
+        )
     return criteria
 
 
 def _criterion(
-    assertion: Assertion, criterion_id: str, columns: Row | None, values: Mapping[str, Any], stored: FieldCounts
+    assertion: Assertion, criterion_id: str, columns: Row | None, values: Mapping[str, Any], stored_fields: FieldCounts
 ) -> Row:
     value = rendered(assertion.value, values)
     of_ratings: Row = {
@@ -206,20 +208,20 @@ def _criterion(
         "levels": [dict(level) for level in LEVELS],
         "method": {"type": "ratings"},
     }
-    left = stored.note_all("assert.", drop_empty(assertion.left))
+    extra = stored_fields.note_all("assert.", drop_empty(assertion.unknown_keys))
     return {
         "id": criterion_id,
         "weight": plain_number(weight_of(assertion)),
         **(columns or of_ratings),
-        **as_metadata(NAME, {"type": assertion.type, **drop_empty({"threshold": assertion.threshold}), **left}),
+        **as_metadata(NAME, {"type": assertion.type, **drop_empty({"threshold": assertion.threshold}), **extra}),
     }
 
 
 def _description(assertion: Assertion, value: Any) -> str:
     text = value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
     plain = _BRACES.sub("", text).strip()
-    cut = plain if len(plain) <= _LONGEST_VALUE else f"{plain[: _LONGEST_VALUE - 3]}..."
-    return f"promptfoo: {assertion.type}{f' {cut}' if cut else ''}"
+    shortened = plain if len(plain) <= _LONGEST_VALUE else f"{plain[: _LONGEST_VALUE - 3]}..."
+    return f"promptfoo: {assertion.type}{f' {shortened}' if shortened else ''}"
 
 
 def _plain_type(assertion: Assertion) -> str:
@@ -227,11 +229,11 @@ def _plain_type(assertion: Assertion) -> str:
 
 
 def _columns(assertion: Assertion, values: Mapping[str, Any], reference: str | None) -> tuple[Row | None, str]:
-    """Description, method and levels of a criterion; None and the reason if nothing here decides the assertion."""
+    """(description, method and levels of a criterion, ""), or (None, reason) if gradebook can't decide it."""
     base, is_negated = _plain_type(assertion), assertion.type.startswith("not-")
     if isinstance(assertion.value, str) and assertion.value.startswith(_FILE):
         return None, "its value is in a file"
-    if "transform" in assertion.left:
+    if "transform" in assertion.unknown_keys:
         return None, "its transform is code"
     value = rendered(assertion.value, values)
     columns = (
@@ -263,7 +265,7 @@ def _judged(base: str, value: Any, *, is_negated: bool) -> Row | None:
 
 
 def _column_criterion(base: str, assertion: Assertion, value: Any, reference: str | None) -> Row | None:
-    """Criterion that compares columns of the row, by a method of its own."""
+    """Criterion of an assertion that compares columns of the row, by claims or similarity; None for others."""
     threshold = {} if assertion.threshold is None else {"threshold": assertion.threshold}
     if base == "context-faithfulness":
         method: Row = {"type": "claims", "against": "context"}
@@ -304,8 +306,8 @@ def _text_check(base: str, assertion: Assertion, value: Any, *, is_negated: bool
 
 def _check(check: str, sentence: str, settings: Row) -> Row:
     plain = _BRACES.sub("", sentence)
-    cut = plain if len(plain) <= _LONGEST_VALUE else f"{plain[: _LONGEST_VALUE - 3]}..."
-    return {"description": f"{cut}.", "method": {"type": "check", "check": check, "settings": settings}}
+    shortened = plain if len(plain) <= _LONGEST_VALUE else f"{plain[: _LONGEST_VALUE - 3]}..."
+    return {"description": f"{shortened}.", "method": {"type": "check", "check": check, "settings": settings}}
 
 
 def _contains(base: str, value: Any, *, is_negated: bool) -> Row | None:

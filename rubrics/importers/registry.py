@@ -16,9 +16,9 @@ class Imported:
 
     rubric: keys of a rubric file; None if each case has its own criteria. others: further rubrics of the file. cases:
     rows as in an outputs file (`case_id`, `prompt`, `criteria`, ...), without `output` and `model` if the file has no
-    answers. ratings: rows as in a ratings file. choices: of people between responses of a case, with the chosen one's
-    `case_id` and `model`, the `others` in the same shape, and the `rater`. kept: content without a place in gradebook,
-    in words; it is stored under `metadata`.
+    answers. ratings: rows as in a ratings file. choices: people's choices between responses of a case, with `case_id`
+    and `model` of the chosen response, the `others` in the same shape, and the `rater`. kept: phrases on content
+    without a place in gradebook; it is stored under `metadata`.
     """
 
     rubric: Row | None = None
@@ -36,7 +36,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """Text of a foreign file; lost: content of gradebook without a place in the format, in words."""
+    """Text of a foreign file. lost: phrases on content of gradebook without a place in the format."""
 
     text: str
     lost: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class Format:
     criteria, or the results of an evaluator (outputs with scores).
 
     read: (text of the file, its path for messages) -> its content; raises `RubricError` with every fault and line.
-    write: None for a format that is only read. left: content of a file that has no place here, in words.
+    write: None for a format that is only read. omissions: sentence on content of a file that an import leaves out.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Format:
     source: Literal["rubric", "cases", "results"]
     read: Callable[[str, str], Imported]
     write: Callable[[Rubric], Exported] | Callable[[Sequence[Row]], Exported] | None = None
-    left: str = ""
+    omissions: str = ""
 
 
 FORMAT_NAMES = (

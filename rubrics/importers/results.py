@@ -21,7 +21,7 @@ _KEY_COLUMNS = ("case_id", "model", "checkpoint")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Score of one output by one of the evaluator's metrics. score: 0..1, None if there is none."""
+    """Score of one output by one of the evaluator's metrics. score: 0..1, or None."""
 
     metric: str
     score: float | None
@@ -30,7 +30,7 @@ class Mark:
 
 
 def as_score(value: Any) -> float | None:
-    """The number or truth value as a score in 0..1; None for anything else."""
+    """Score (0..1) from a number or truth value; None for anything else."""
     if isinstance(value, int | float) and 0 <= value <= 1:
         return float(value)
     return None
@@ -40,7 +40,7 @@ def import_results(
     rater: str,
     reading: Reading,
     rows: Sequence[tuple[Row, Sequence[Mark]]],
-    stored: FieldCounts,
+    stored_fields: FieldCounts,
     names: Sequence[str] = (),
 ) -> Imported:
     """Import outputs with their marks: a rubric with a criterion by ratings for each metric, rows, and ratings.
@@ -51,7 +51,7 @@ def import_results(
     ids = DistinctIds()
     scored = [(row, mark) for row, marks in rows if is_answered(row) for mark in marks if mark.score is not None]
     unanswered = [mark for row, marks in rows if not is_answered(row) for mark in marks if mark.score is not None]
-    stored.note(*("scores of cases without an answer, left out" for _ in unanswered))
+    stored_fields.note(*("scores of cases without an answer, left out" for _ in unanswered))
     of_metric = {name: ids.take(name) for name in dict.fromkeys([*names, *(mark.metric for _, mark in scored)])}
     ratings = tuple(
         rating_row(row, of_metric[mark.metric], rater, mark.score, mark.notes)
@@ -62,7 +62,7 @@ def import_results(
     _refuse_other_rows(reading, cases)
     reading.stop_at_faults()
     if not ratings:
-        return Imported(cases=cases, kept=stored.words())
+        return Imported(cases=cases, kept=stored_fields.words())
     marks: dict[str, list[Mark]] = {}
     for _, mark in scored:
         marks.setdefault(mark.metric, []).append(mark)
@@ -75,7 +75,7 @@ def import_results(
             _criterion(of_metric[metric], metric, rater, metric_marks) for metric, metric_marks in marks.items()
         ],
     }
-    finished = reading.finish(rubric, stored)
+    finished = reading.finish(rubric, stored_fields)
     return Imported(finished.rubric, cases, ratings, finished.kept)
 
 
@@ -113,7 +113,7 @@ def rating_row(row: Row, criterion_id: str, rater: str, score: float, notes: str
     key_columns = {name: row[name] for name in _KEY_COLUMNS if name in row}
     key_columns |= {
         "sample_index": row.get("sample_index", 0)
-    }  # without it the output of a repeated case would be unknown
+    }  # without this column, the output of a repeated case would be unknown
     return {**key_columns, "criterion_id": criterion_id, "rater": rater, "score": score, **drop_empty({"notes": notes})}
 
 

@@ -48,7 +48,7 @@ class Annotation(OpenMapping):
 
     @property
     def rated(self) -> Any:
-        """Criterion that this rates; None for any other annotation."""
+        """Criterion that this annotation rates; None for other annotations."""
         if self.metadata and "criteria" in self.metadata:
             return self.metadata["criteria"]
         key = (self.id or "").removesuffix("_rating")
@@ -101,7 +101,7 @@ class Turn(Part):
 
     @property
     def criteria(self) -> list[Annotation]:
-        """Criteria that people wrote for it."""
+        """Criteria that people wrote for the turn."""
         return [annotation for annotation in self.annotations or [] if annotation.is_criterion]
 
     @model_validator(mode="after")
@@ -158,10 +158,10 @@ def read_scale(text: str, path: str) -> Imported:
 
     Raises `RubricError`.
 
-    A case's id is the task's, with those of the thread and the turn if there are several. Earlier turns are part of the
-    prompt, with their selected response; else the same model's, else the last.
+    A case's id is the task's id, followed by those of thread and turn if there are several. Earlier turns are part of
+    the prompt, each with its selected response, else the same model's response, else the last response.
     """
-    stored = FieldCounts()
+    stored_fields = FieldCounts()
     entries = open_rows(text, path)
     rows: list[Row] = []
     ratings: list[Row] = []
@@ -169,34 +169,36 @@ def read_scale(text: str, path: str) -> Imported:
     case_ids: set[str] = set()
     tasks = [(entry, task) for entry in entries if (task := entry.fit(Task, entry.value))]
     for entry, task in tasks:
-        _note_stored(task, stored)
+        _note_stored(task, stored_fields)
         for case in _cases(entry, task):
             if case.case_id in case_ids:
                 case.reading.note((), f"found the case {case.case_id!r} again, expected it once")
             case_ids.add(case.case_id)
-            rows += _rows(case, stored)
-            ratings += _ratings(case, stored)
-            choices += _choice(case, stored)
+            rows += _rows(case, stored_fields)
+            ratings += _ratings(case, stored_fields)
+            choices += _choice(case, stored_fields)
     entries[0].stop_at_faults()
-    return Imported(cases=tuple(rows), ratings=tuple(ratings), choices=tuple(choices), kept=stored.words())
+    return Imported(cases=tuple(rows), ratings=tuple(ratings), choices=tuple(choices), kept=stored_fields.words())
 
 
-def _note_stored(task: Task, stored: FieldCounts) -> None:
-    stored.note_all("", task.left)
+def _note_stored(task: Task, stored_fields: FieldCounts) -> None:
+    stored_fields.note_all("", task.unknown_keys)
     for thread in task.threads:
-        stored.note_all("threads[].", thread.left_with("annotations"))
+        stored_fields.note_all("threads[].", thread.unknown_keys_with("annotations"))
         for turn in thread.turns:
-            stored.note_all("turns[].", turn.left)
+            stored_fields.note_all("turns[].", turn.unknown_keys)
             for annotation in turn.annotations or []:
-                left = (
-                    annotation.left_with("id", "metadata")
+                extra = (
+                    annotation.unknown_keys_with("id", "metadata")
                     if annotation.is_criterion
                     else {str(annotation.key or annotation.id): annotation}
                 )
-                stored.note_all("turns[].annotations[].", left)
+                stored_fields.note_all("turns[].annotations[].", extra)
             for message in turn.messages:
                 unplaced = ("source_id", "annotations") if message.role != "assistant" else ()
-                stored.note_all("messages[].", {**message.left_with(*unplaced), **message.content.left})
+                stored_fields.note_all(
+                    "messages[].", {**message.unknown_keys_with(*unplaced), **message.content.unknown_keys}
+                )
 
 
 def _cases(entry: Reading, task: Task) -> Iterator[_Case]:
@@ -230,11 +232,11 @@ def _cases(entry: Reading, task: Task) -> Iterator[_Case]:
 
 def _choices(turn: Turn) -> Row:
     """Selected model, likert value and justification: annotations, or keys of the turn."""
-    both: Row = turn.left
-    both |= {
+    fields: Row = turn.unknown_keys
+    fields |= {
         str(annotation.key): annotation.value for annotation in turn.annotations or [] if annotation.value is not None
     }
-    return {name: both[name] for name in CHOICES if name in both}
+    return {name: fields[name] for name in CHOICES if name in fields}
 
 
 def _set_fields(foreign: OpenMapping, *without: str) -> Row:
@@ -252,19 +254,22 @@ def _responses(case: _Case) -> Iterator[tuple[int, Message, Row]]:
             yield index, message, {"case_id": case.case_id, "model": model, **sample}
 
 
-def _rows(case: _Case, stored: FieldCounts) -> list[Row]:
-    """One row per response; one without an output if there is no response."""
+def _rows(case: _Case, stored_fields: FieldCounts) -> list[Row]:
+    """One row per response; a single row without an output if there is no response."""
     rows = []
     shared = drop_empty({"criteria": [_criterion(criterion) for criterion in case.turn.criteria]})
     for _, message, output in _responses(case):
-        message_content = {**_set_fields(message, "role", "source_id", "content"), "content": message.content.left}
-        columns = {**output, "output": message.content.text, **_prompt(case, output["model"], stored), **shared}
+        message_content = {
+            **_set_fields(message, "role", "source_id", "content"),
+            "content": message.content.unknown_keys,
+        }
+        columns = {**output, "output": message.content.text, **_prompt(case, output["model"], stored_fields), **shared}
         rows.append({**columns, "metadata": {"scale": {**case.kept, "message": drop_empty(message_content)}}})
     alone = {"case_id": case.case_id, **shared, "metadata": {"scale": case.kept}}
-    return rows or [{**alone, **_prompt(case, None, stored)}]
+    return rows or [{**alone, **_prompt(case, None, stored_fields)}]
 
 
-def _prompt(case: _Case, model: str | None, stored: FieldCounts) -> Row:
+def _prompt(case: _Case, model: str | None, stored_fields: FieldCounts) -> Row:
     """Messages before this model's response."""
     messages: list[Message] = []
     for past in case.earlier:
@@ -273,7 +278,7 @@ def _prompt(case: _Case, model: str | None, stored: FieldCounts) -> Row:
         selected = past.kept.get(SELECTED)
         name = selected if isinstance(selected, str) and selected in by_model else model
         if name not in by_model and len(by_model) > 1:
-            stored.note("prompts after a turn without a selected response (its last one stands in them)")
+            stored_fields.note("prompts after a turn without a selected response (its last one stands in them)")
         if by_model:
             messages.append(by_model.get(name) or list(by_model.values())[-1])
     chat = [{"role": message.role, "content": message.content.text} for message in [*messages, *case.turn.asked]]
@@ -281,20 +286,20 @@ def _prompt(case: _Case, model: str | None, stored: FieldCounts) -> Row:
 
 
 def _criterion(annotation: Annotation) -> Row:
-    left = annotation.left_with("id", "metadata")
+    extra = annotation.unknown_keys_with("id", "metadata")
     levels = [dict(level) for level in LEVELS]
     rated = {"method": {"type": "ratings"}, "levels": levels}
-    return criterion_row(str(annotation.key), str(annotation.title), "scale", left, category=annotation.value, **rated)
+    return criterion_row(str(annotation.key), str(annotation.title), "scale", extra, category=annotation.value, **rated)
 
 
-def _ratings(case: _Case, stored: FieldCounts) -> Iterator[Row]:
+def _ratings(case: _Case, stored_fields: FieldCounts) -> Iterator[Row]:
     rated_at = drop_empty({"rated_at": case.task.completed_at})
     criterion_keys = [str(criterion.key) for criterion in case.turn.criteria]
     for index, message, output in _responses(case):
         for number, annotation in enumerate(message.annotations or []):
             place = ("messages", index, "annotations", number)
             if annotation.rated is None:
-                stored.note(f"{NO_CRITERION} {annotation.key or annotation.id or number}")
+                stored_fields.note(f"{NO_CRITERION} {annotation.key or annotation.id or number}")
                 continue
             if annotation.rated not in criterion_keys:
                 expected = f"expected one of the turn's criteria: {', '.join(criterion_keys)}"
@@ -314,14 +319,14 @@ def _ratings(case: _Case, stored: FieldCounts) -> Iterator[Row]:
                 yield {**output, **rating, **rated_at}
 
 
-def _choice(case: _Case, stored: FieldCounts) -> Iterator[Row]:
-    """The selection among the turn's responses, if there is one and another response."""
+def _choice(case: _Case, stored_fields: FieldCounts) -> Iterator[Row]:
+    """Selection among the turn's responses; nothing without a selection or without other responses."""
     selected = case.kept.get(SELECTED)
     outputs = [output for _, _, output in _responses(case)]
     if selected is None:
         return
     if [output["model"] for output in outputs].count(selected) != 1:
-        stored.note(f"{SELECTED} that names no response, or several")
+        stored_fields.note(f"{SELECTED} that names no response, or several")
         return
     other_outputs = [output for output in outputs if output["model"] != selected]
     by = next((annotation for annotation in case.turn.annotations or [] if annotation.key == SELECTED), None)
@@ -338,7 +343,11 @@ def _choice(case: _Case, stored: FieldCounts) -> Iterator[Row]:
 
 
 def _rater(annotation: Annotation | None, task: Task) -> str:
-    sources = ({}, {}, task.left) if annotation is None else (annotation.left, annotation.metadata or {}, task.left)
+    sources = (
+        ({}, {}, task.unknown_keys)
+        if annotation is None
+        else (annotation.unknown_keys, annotation.metadata or {}, task.unknown_keys)
+    )
     names = (source.get(name) for source in sources for name in _RATERS)
     return next((name for name in names if isinstance(name, str) and name.strip()), DEFAULT_RATER)
 
@@ -349,7 +358,7 @@ def write_scale(rows: Sequence[Row]) -> Exported:
 
 
 def criterion_key(criterion_id: str, number: int) -> str:
-    """Key of a criterion's annotation: its id, if that has the form of a key. number: its place in the case, from 0."""
+    """Key of a criterion's annotation: its id, if that is a valid key. number: its index in the case, from 0."""
     return criterion_id if CRITERION_KEY.fullmatch(criterion_id) else f"rubric_0_criteria_{number}"
 
 
@@ -376,7 +385,7 @@ def _tasks(cases: Iterable[Case]) -> list[Row]:
 
 
 def _turn(case: Case, imported: Row) -> Row:
-    """The turn without its responses, as it was read, with the current criteria."""
+    """Turn as it was read, without its responses and with the current criteria."""
     annotations = []
     for number, criterion in enumerate(case.criteria):
         key = criterion_key(criterion.id, number)
@@ -394,7 +403,7 @@ def _turn(case: Case, imported: Row) -> Row:
 
 
 OutputKey = tuple[str, str, int]  # case, model, sample
-Marks = Mapping[tuple[str, str], str | None]  # level by criterion and rater; None: taken back
+Marks = Mapping[tuple[str, str], str | None]  # (criterion, rater) -> level; None: withdrawn
 
 
 def output_key(row: Row) -> OutputKey:
@@ -403,19 +412,21 @@ def output_key(row: Row) -> OutputKey:
 
 
 def annotate(rows: Sequence[Row], marks: Mapping[OutputKey, Marks]) -> tuple[list[Row], FieldCounts]:
-    """Rows with the marks as annotations; a rater's earlier annotation of a criterion is replaced. Returns what has no
-    place among the annotations too.
+    """Rows with the marks as annotations; a rater's earlier annotation of a criterion is replaced. Also returns the
+    fields without a place among the annotations.
     """
-    lost = FieldCounts()
+    lost_fields = FieldCounts()
     return [
-        _with_annotations(row, marks[key], lost) if "output" in row and (key := output_key(row)) in marks else row
+        _with_annotations(row, marks[key], lost_fields)
+        if "output" in row and (key := output_key(row)) in marks
+        else row
         for row in rows
-    ], lost
+    ], lost_fields
 
 
 def with_choices(rows: Sequence[Row], choices: Mapping[str, Row | None]) -> list[Row]:
-    """Rows with the selected response of each case. choices: `model`, `notes` and `likert_value`, by case; None: the
-    choices have no best response, so that none is selected.
+    """Rows with the selected response of each case. choices: case -> `model`, `notes` and `likert_value`; None:
+    there is no best response, so none is selected.
     """
     return [_with_choice(row, choices[row["case_id"]]) if row["case_id"] in choices else row for row in rows]
 
@@ -446,17 +457,17 @@ def _with_choice(row: Row, choice: Row | None) -> Row:
     return {**row, "metadata": {**metadata, "scale": scale}}
 
 
-def _with_annotations(row: Row, marks: Marks, lost: FieldCounts) -> Row:
+def _with_annotations(row: Row, marks: Marks, lost_fields: FieldCounts) -> Row:
     row = deepcopy(row)
     message = mapping_or_empty(mapping_or_empty(mapping_or_empty(row.get("metadata")).get("scale")).get("message"))
     keys = {criterion["id"]: criterion_key(criterion["id"], number) for number, criterion in enumerate(row["criteria"])}
-    placed, left = [], iter(read_scale(write_scale([row]).text, "a row to export").ratings)
+    placed, extra = [], iter(read_scale(write_scale([row]).text, "a row to export").ratings)
     replaced = set()
     for annotation in message.get("annotations") or ():
         if Annotation.model_validate(annotation).rated is None:
             placed.append(annotation)
             continue
-        rating = next(left)
+        rating = next(extra)
         mark = (rating["criterion_id"], rating["rater"])
         replaced.add(mark)
         level = marks.get(mark, rating["level_id"])
@@ -467,7 +478,9 @@ def _with_annotations(row: Row, marks: Marks, lost: FieldCounts) -> Row:
         if level is None or (criterion_id, rater) in replaced:
             continue
         if criterion_id not in keys or level not in level_ids:
-            lost.note(f"ratings and verdicts of other criteria, or with other levels than {', '.join(level_ids)}")
+            lost_fields.note(
+                f"ratings and verdicts of other criteria, or with other levels than {', '.join(level_ids)}"
+            )
             continue
         key = keys[criterion_id]
         placed.append({"id": f"{key}_rating", "value": level, "rater": rater, "metadata": {"criteria": key}})
@@ -479,5 +492,5 @@ def _with_annotations(row: Row, marks: Marks, lost: FieldCounts) -> Row:
 
 
 SUMMARY = "tasks with responses, criteria and ratings"
-LEFT = "choices between responses, which `gradebook people ratings import FILE` makes rows of `preferences`"
-FORMAT = Format("scale", SUMMARY, ".json", "cases", read_scale, write_scale, left=LEFT)
+OMISSIONS = "choices between responses, which `gradebook people ratings import FILE` makes rows of `preferences`"
+FORMAT = Format("scale", SUMMARY, ".json", "cases", read_scale, write_scale, omissions=OMISSIONS)

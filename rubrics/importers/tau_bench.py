@@ -20,7 +20,7 @@ _MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "name")
 
 
 class _Run(OpenMapping):
-    """One conversation. traj: its messages; empty where the program failed."""
+    """One conversation. traj: its messages; empty if the program failed."""
 
     task_id: CaseId
     trial: SampleIndex = 0
@@ -31,19 +31,19 @@ class _Run(OpenMapping):
 
     @property
     def score(self) -> float | None:
-        """Reward, 0..1; None of a run without one."""
+        """Reward, 0..1; None if the run has none."""
         return as_score(mapping_or_empty(self.reward_info).get("reward") if self.reward is None else self.reward)
 
 
 class _Source(NamedTuple):
-    """Facts of a file about its runs: the model, and the domain, each of which numbers its tasks from 0."""
+    """Facts of a file about its runs: the model, and the domain (each domain numbers its tasks from 0)."""
 
     model: str | None = None
     domain: str | None = None
 
 
 def _runs_in(reading: Reading) -> Iterator[tuple[Reading, _Source]]:
-    """Runs, each with what its file says of it."""
+    """Runs, each with the facts in its file."""
     content = mapping_or_empty(reading.value)
     listed = content.get("simulations")
     if not isinstance(listed, list):
@@ -66,27 +66,29 @@ def read_tau_bench(text: str, path: str) -> Imported:
     entries[0].stop_at_faults()
     if not runs:
         entries[0].stop(("simulations",), "found an empty list, expected runs")
-    stored = FieldCounts()
-    rows = [(_row(run, source, stored), [Mark("reward", run.score)]) for run, source in runs]
-    return import_results(RATER, entries[0].within((), None), rows, stored, ["reward"])
+    stored_fields = FieldCounts()
+    rows = [(_row(run, source, stored_fields), [Mark("reward", run.score)]) for run, source in runs]
+    return import_results(RATER, entries[0].within((), None), rows, stored_fields, ["reward"])
 
 
-def _row(run: _Run, source: _Source, stored: FieldCounts) -> Row:
+def _row(run: _Run, source: _Source, stored_fields: FieldCounts) -> Row:
     case_id = f"{source.domain}/{run.task_id}" if source.domain else run.task_id
     key_columns: Row = {"case_id": case_id, "model": source.model or UNKNOWN_MODEL, "sample_index": run.trial}
-    left = stored.note_all("", {**drop_empty({"info": run.info, "reward_info": run.reward_info}), **run.left})
+    extra = stored_fields.note_all(
+        "", {**drop_empty({"info": run.info, "reward_info": run.reward_info}), **run.unknown_keys}
+    )
     conversation = [_message(message) for message in run.traj or ()]
     if any(message.get("role") == "assistant" for message in conversation):
-        return {**key_columns, "messages": conversation, **as_metadata(NAME, left)}
+        return {**key_columns, "messages": conversation, **as_metadata(NAME, extra)}
     error = mapping_or_empty(run.info).get("error")
-    stored.note("runs without a word of the agent, read as empty outputs")
+    stored_fields.note("runs without a word of the agent, read as empty outputs")
     step = {"kind": "model", "name": "agent", "error": error if isinstance(error, str) and error else "failed"}
     prompt = {"prompt": conversation} if conversation else {}
-    return {**key_columns, **prompt, "output": "", "steps": [step], **as_metadata(NAME, left)}
+    return {**key_columns, **prompt, "output": "", "steps": [step], **as_metadata(NAME, extra)}
 
 
 def _message(entry: Row) -> Row:
-    """Message with its calls in the form of chats; tau2-bench writes them flat."""
+    """Message with tool calls in chat form; tau2-bench writes them flat."""
     calls = entry.get("tool_calls")
     chat = [
         call
@@ -106,5 +108,5 @@ def _message(entry: Row) -> Row:
 
 
 SUMMARY = "conversations of tau-bench and tau2-bench, with their rewards"
-LEFT = "what the user's model cost, the actions that were expected: metadata"
-FORMAT = Format(NAME, SUMMARY, ".json", "results", read_tau_bench, left=LEFT)
+OMISSIONS = "what the user's model cost, the actions that were expected: metadata"
+FORMAT = Format(NAME, SUMMARY, ".json", "results", read_tau_bench, omissions=OMISSIONS)

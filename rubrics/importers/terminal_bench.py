@@ -1,6 +1,6 @@
 """Terminal-Bench: whether each trial resolved its task, and which of the task's tests it passed.
 
-Shape: `BenchmarkResults` of laude-institute/terminal-bench. The agent's own words are in other files.
+Shape: `BenchmarkResults` of laude-institute/terminal-bench. The agent's messages are in other files.
 """
 
 from datetime import datetime
@@ -35,12 +35,15 @@ class _Trial(OpenMapping):
 
     @property
     def marks(self) -> list[Mark]:
-        """Resolved or not, and the share of tests that passed."""
-        passed = [result == "passed" for result in self.parser_results.values()]
-        failed = sorted(name for name, result in self.parser_results.items() if result != "passed")
-        notes = f"failed: {', '.join(failed)}" if failed else ""
+        """Marks: whether the task is resolved, and the share of passed tests."""
+        is_passed = [result == "passed" for result in self.parser_results.values()]
+        failed_tests = sorted(name for name, result in self.parser_results.items() if result != "passed")
+        notes = f"failed: {', '.join(failed_tests)}" if failed_tests else ""
         resolved = None if self.is_resolved is None else float(self.is_resolved)
-        return [Mark("resolved", resolved, notes), Mark("tests", sum(passed) / len(passed) if passed else None, notes)]
+        return [
+            Mark("resolved", resolved, notes),
+            Mark("tests", sum(is_passed) / len(is_passed) if is_passed else None, notes),
+        ]
 
     @property
     def step(self) -> Row:
@@ -64,11 +67,11 @@ def read_terminal_bench(text: str, path: str) -> Imported:
         trial for entry in entries for reading in _trials_in(entry) if (trial := reading.fit(_Trial, reading.value))
     ]
     entries[0].stop_at_faults()
-    stored = FieldCounts()
-    stored.note("no words of the agent: its outputs are empty, and scored by the ratings alone")
-    rows = number_samples([_row(trial, stored) for trial in trials])
+    stored_fields = FieldCounts()
+    stored_fields.note("no words of the agent: its outputs are empty, and scored by the ratings alone")
+    rows = number_samples([_row(trial, stored_fields) for trial in trials])
     marked = [(row, trial.marks) for row, trial in zip(rows, trials, strict=True)]
-    return import_results(RATER, entries[0].within((), None), marked, stored, ["resolved", "tests"])
+    return import_results(RATER, entries[0].within((), None), marked, stored_fields, ["resolved", "tests"])
 
 
 def _trials_in(entry: Reading) -> list[Reading]:
@@ -81,8 +84,8 @@ def _trials_in(entry: Reading) -> list[Reading]:
     return [entry.within(("results", index), trial) for index, trial in enumerate(listed)]
 
 
-def _row(trial: _Trial, stored: FieldCounts) -> Row:
-    left = stored.note_all("", {**trial.left, **drop_empty({"parser_results": trial.parser_results})})
+def _row(trial: _Trial, stored_fields: FieldCounts) -> Row:
+    extra = stored_fields.note_all("", {**trial.unknown_keys, **drop_empty({"parser_results": trial.parser_results})})
     prompt = drop_empty({"prompt": trial.instruction})
     return {
         "case_id": trial.task_id,
@@ -90,10 +93,10 @@ def _row(trial: _Trial, stored: FieldCounts) -> Row:
         **prompt,
         "output": "",
         **trial.step,
-        **as_metadata(NAME, left),
+        **as_metadata(NAME, extra),
     }
 
 
 SUMMARY = "results of Terminal-Bench: which tasks were resolved, which tests passed"
-LEFT = "the agent's own words, which are in other files"
-FORMAT = Format(NAME, SUMMARY, ".json", "results", read_terminal_bench, left=LEFT)
+OMISSIONS = "the agent's own words, which are in other files"
+FORMAT = Format(NAME, SUMMARY, ".json", "results", read_terminal_bench, omissions=OMISSIONS)

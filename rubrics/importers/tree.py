@@ -33,14 +33,14 @@ from gradebook.rubrics.text.plain_words import Place
 
 MOST_TASKS = 10_000
 DEEPEST_TASK = 40
-PLACE_SHOWN = 6  # parts of a place shown in a message
+PLACE_SHOWN = 6  # parts of a place that a message shows
 GRADER = "tree"  # rater of the grades, as the file names none
 
 _RANDOM_ID = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}|[0-9a-f]{16,}|[0-9]+", re.IGNORECASE)
 
 
 class Task(OpenMapping):
-    """Node of the tree; other keys of the format are stored."""
+    """Node of the tree; its other keys are stored as metadata."""
 
     id: Annotated[str, Field(min_length=1)]
     requirements: Annotated[str, Field(min_length=1)]
@@ -50,8 +50,8 @@ class Task(OpenMapping):
     @property
     def grade(self) -> Row:
         """Level and notes of the task's grade; empty without a valid one of 0 or 1."""
-        score, notes = self.left.get("score"), self.left.get("explanation")
-        if score not in (0, 1) or self.left.get("valid_score") is False:
+        score, notes = self.unknown_keys.get("score"), self.unknown_keys.get("explanation")
+        if score not in (0, 1) or self.unknown_keys.get("valid_score") is False:
             return {}
         return {
             "level_id": MET_LEVELS[int(score)]["id"],
@@ -130,7 +130,7 @@ def _walk(root: Task, growth: _ImportedTree, reading: Reading) -> None:
 
 
 def _children(node: _Node, name: str | None, reading: Reading) -> list[_Node]:
-    """Tasks directly below, the first one last; invalid ones become faults. name: their category."""
+    """Child tasks in reverse order; invalid children become faults. name: their category."""
     entries = node.task.sub_tasks or []
     if len(entries) > MOST_TASKS:
         reading.stop((*node.place, "sub_tasks"), f"found {len(entries):,} tasks, expected at most {MOST_TASKS:,}")
@@ -143,7 +143,7 @@ def _children(node: _Node, name: str | None, reading: Reading) -> list[_Node]:
 
 
 def _note_weightless(task: Task, place: Place, reading: Reading) -> None:
-    """Record groups whose parts, or which themselves, have no weight: they have no mean or no effect."""
+    """Record a fault for a group that has no weight, or whose children have none: it has no effect, or no mean."""
     weights = [entry.get("weight") for entry in task.sub_tasks or () if isinstance(entry, dict)]
     if weights and not any(weights):
         reading.note((*place, "sub_tasks"), "found the weight 0 on each of them, expected at least one above 0")
@@ -159,13 +159,13 @@ def _add_leaf(task: Task, columns: Row, metadata: Row, growth: _ImportedTree) ->
 
 
 def _stored_keys(task: Task, growth: _ImportedTree) -> Row:
-    """Content of the node without a place in gradebook: its own id, its kind of work, its grade."""
+    """Content of the node without a place in gradebook: its id, its kind of work, its grade."""
     growth.kept.note("id")
-    return {"id": task.id, **growth.kept.note_all("", task.left)}
+    return {"id": task.id, **growth.kept.note_all("", task.unknown_keys)}
 
 
 def _id_text(task: Task) -> str:
-    """Text to make an id of: the task's own id if it is readable, else its requirement."""
+    """Text for a criterion's id: the task's own id if it is readable, else its requirement."""
     return task.requirements if _RANDOM_ID.fullmatch(task.id) else task.id
 
 
@@ -173,9 +173,9 @@ TASK_KEYS = ("id", "requirements", "weight", "sub_tasks")
 
 
 def write_tree(rubric: Rubric) -> Exported:
-    """Write the rubric as a tree; gates have the weight 0 in it, and penalties are omitted."""
-    lost = FieldCounts()
-    _note_lost(rubric, lost)
+    """Write the rubric as a tree; gates get the weight 0, and penalties are omitted."""
+    lost_fields = FieldCounts()
+    _note_lost(rubric, lost_fields)
     imported = imported_metadata(rubric.metadata, "tree")
     weight = imported.get("weight")
     root_weight = weight if isinstance(weight, int | float) and not isinstance(weight, bool) and weight >= 0 else 1
@@ -186,26 +186,28 @@ def write_tree(rubric: Rubric) -> Exported:
         and not rubric.categories
         and not imported_metadata(only.metadata, "tree")
     ):
-        root = _task(imported, rubric.id, only.description, root_weight, _Ids(lost))  # the root was the criterion
+        root = _task(
+            imported, rubric.id, only.description, root_weight, _Ids(lost_fields)
+        )  # the criterion was imported from the root
     else:
-        ids = _Ids(lost)
+        ids = _Ids(lost_fields)
         root = _task(imported, rubric.id, rubric.description or rubric.name or rubric.id, root_weight, ids)
-        root["sub_tasks"] = _top_tasks(rubric, ids, lost)
-    return Exported(indented_json(root), lost.words())
+        root["sub_tasks"] = _top_tasks(rubric, ids, lost_fields)
+    return Exported(indented_json(root), lost_fields.words())
 
 
 class _Ids:
-    """Distinct task ids: a file may repeat one, a copied criterion copies its own, a group may share one.
+    """Distinct task ids, as files, copied criteria and groups may repeat an id.
 
-    The first task with an id gets it; the change of a later one is reported.
+    The first task with an id keeps it; changes of later tasks are reported.
     """
 
-    def __init__(self, lost: FieldCounts) -> None:
-        self._lost = lost
+    def __init__(self, lost_fields: FieldCounts) -> None:
+        self._lost = lost_fields
         self._taken: set[str] = set()
 
     def take(self, foreign_id: Any, own_id: str) -> str:
-        """Id for a task: the one stored by an import, if any, else its own; with a number if both are taken."""
+        """Id for a task: the id stored by an import, else its own id; with a number if both are taken."""
         wanted_id = foreign_id if isinstance(foreign_id, str) and foreign_id else own_id
         numbered = (f"{own_id}_{number}" for number in count(2))
         task_id = next(name for name in chain((wanted_id, own_id), numbered) if name not in self._taken)
@@ -215,8 +217,8 @@ class _Ids:
         return task_id
 
 
-def _top_tasks(rubric: Rubric, ids: _Ids, lost: FieldCounts) -> list[Row]:
-    """Tasks directly below the root, with everything below them; a group is placed at its first criterion."""
+def _top_tasks(rubric: Rubric, ids: _Ids, lost_fields: FieldCounts) -> list[Row]:
+    """Children of the root, with their subtrees; a group is placed at its first criterion."""
     categories = {category.id: category for category in rubric.categories}
     groups: dict[str | None, list[Row]] = {None: []}
     for criterion in rubric.criteria:
@@ -230,12 +232,12 @@ def _top_tasks(rubric: Rubric, ids: _Ids, lost: FieldCounts) -> list[Row]:
             home = categories[home].parent
         groups[home].append(task)
         if not _is_last_in_tree(home, groups, categories):
-            lost.note("the order of criteria (those of a group stand together)")
+            lost_fields.note("the order of criteria (those of a group stand together)")
     return groups[None]
 
 
 def _is_last_in_tree(home: str | None, groups: dict[str | None, list[Row]], categories: dict[str, Category]) -> bool:
-    """Whether nothing follows the last task of a group in the whole tree."""
+    """Whether the last task of a group is the last task of the whole tree."""
     while home is not None:
         children, home = groups[home], categories[home].parent
         if groups[home][-1].get("sub_tasks") is not children:
@@ -269,18 +271,18 @@ def _task(imported: Row, own_id: str, requirements: str, weight: float, ids: _Id
     }
 
 
-def _note_lost(rubric: Rubric, lost: FieldCounts) -> None:
+def _note_lost(rubric: Rubric, lost_fields: FieldCounts) -> None:
     written = "description" if rubric.description else "description name"  # the text of the root
-    note_lost(rubric, "tree", lost, written, "category levels", "weight parent name description")
-    lost.note(*("categories.name" for category in rubric.categories if category.name and category.description))
+    note_lost(rubric, "tree", lost_fields, written, "category levels", "weight parent name description")
+    lost_fields.note(*("categories.name" for category in rubric.categories if category.name and category.description))
     for criterion in rubric.criteria:
         if (criterion.weight or 0) < 0:
-            lost.note(f"criteria.{criterion.id} (a penalty)")
-        note_method(criterion.method, "judge", lost)
+            lost_fields.note(f"criteria.{criterion.id} (a penalty)")
+        note_method(criterion.method, "judge", lost_fields)
         if criterion.levels and not are_met_levels(criterion):
-            lost.note("criteria.levels")
+            lost_fields.note("criteria.levels")
 
 
 SUMMARY = "a tree of tasks with weights and requirement texts, as in PaperBench"
-LEFT = "explanations of grades, categories of tasks"
-FORMAT = Format("tree", SUMMARY, ".json", "rubric", read_tree, write_tree, left=LEFT)
+OMISSIONS = "explanations of grades, categories of tasks"
+FORMAT = Format("tree", SUMMARY, ".json", "rubric", read_tree, write_tree, omissions=OMISSIONS)

@@ -161,7 +161,7 @@ def format_table() -> str:
             f"[`{each.name}`](importing.md#{each.name})",
             each.summary,
             sources[each.source],
-            each.left,
+            each.omissions,
             f"`gradebook rubric import FILE {outs[each.source]}`",
             written[each.write is not None],
         )

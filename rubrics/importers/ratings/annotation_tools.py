@@ -125,8 +125,8 @@ def _textarea(name: str, value: Any) -> Any:
 
 
 HOLDERS = ("label_annotations", "annotations", "labels")
-STATE = "instance_id_to_label_to_value"  # of a user: by output, pairs of a label and its value
-CHOSEN = (True, "true", "True", "on")  # values of a chosen label, besides its own text
+STATE = "instance_id_to_label_to_value"  # key of a user's state: output -> pairs (label, value)
+CHOSEN = (True, "true", "True", "on")  # values that mark a label as chosen, besides its own text
 NOTES = "notes"
 NO_SCHEMES = frozenset(
     {"rubric", "data", "metadata", "meta", "span_annotations", "behavioral_data", "link_annotations", NOTES}
@@ -134,7 +134,7 @@ NO_SCHEMES = frozenset(
 
 
 def read_potato_row(row: Row, naming: Naming, left_out: LeftOut) -> Sequence[Sheet]:
-    """Sheet of a line, or those of a user's state. Raises `Misfit`."""
+    """Sheet of a line, or all sheets of a user's state. Raises `Misfit`."""
     if isinstance(row.get(STATE), dict):
         rows = _rows_of_state(row)
         return [sheet for state_row in rows for sheet in read_potato_row(state_row, naming, left_out)]
@@ -164,8 +164,8 @@ def read_potato_row(row: Row, naming: Naming, left_out: LeftOut) -> Sequence[She
 
 
 def _rows_of_state(row: Row) -> Iterator[Row]:
-    """A row of each output in the state that Potato saves of a user. Raises `Misfit`."""
-    rest = {name: value for name, value in row.items() if name not in (STATE, "instance_id_ordering")}
+    """Rows, one per output, of the state that Potato saves for a user. Raises `Misfit`."""
+    shared_columns = {name: value for name, value in row.items() if name not in (STATE, "instance_id_ordering")}
     for instance, pairs in row[STATE].items():
         schemes: dict[str, dict[str, Any]] = {}
         for pair in pairs if isinstance(pairs, list) else [pairs]:
@@ -176,11 +176,11 @@ def _rows_of_state(row: Row) -> Iterator[Row]:
                     expected = 'pairs such as [{"schema": "quality", "name": "tone"}, "4"]'
                     raise Misfit(f"{STATE}.{instance}: found {shown_value(pair)}, expected {expected}")
         if schemes:
-            yield rest | {"instance_id": instance, "labels": schemes}
+            yield shared_columns | {"instance_id": instance, "labels": schemes}
 
 
 def _chosen_label(scheme: str, values: Row, naming: Naming) -> Any:
-    """Label that a Likert scheme, whose name is a criterion's, has as its only value; None for other schemes."""
+    """Chosen label of a Likert scheme with a criterion's name; None for other schemes."""
     if len(values) != 1 or not naming.is_criterion(scheme):
         return None
     ((label, value),) = values.items()
@@ -189,7 +189,7 @@ def _chosen_label(scheme: str, values: Row, naming: Naming) -> Any:
 
 
 def _with_steps(row: Row) -> Row:
-    """The row with the steps that a form of `trajectory_eval` keeps as a JSON text of its scheme."""
+    """Row with its steps, which a form of `trajectory_eval` stores as JSON text in its scheme."""
     for scheme, values in _schemes(row):
         for name, value in values.items():
             if isinstance(value, str) and value.lstrip().startswith("{") and '"steps"' in value:
@@ -201,15 +201,15 @@ def _with_steps(row: Row) -> Row:
 
 
 def _with_scheme(row: Row, scheme: str, values: Row) -> Row:
-    """The row with these values of a scheme; without the scheme if there are none."""
+    """Row with these values of a scheme; without the scheme if `values` is empty."""
     holder = _holder(row)
     schemes = row if holder is None else row[holder]
-    changed = {key: value for key, value in schemes.items() if key != scheme} | ({scheme: values} if values else {})
-    return changed if holder is None else row | {holder: changed}
+    new_schemes = {key: value for key, value in schemes.items() if key != scheme} | ({scheme: values} if values else {})
+    return new_schemes if holder is None else row | {holder: new_schemes}
 
 
 def has_schemes(row: Row) -> bool:
-    """Whether a row looks like Potato's: some scheme has criteria with a text or a number each."""
+    """Whether a row looks like Potato's: a scheme has criteria with texts or numbers as values."""
     return isinstance(row.get(STATE), dict) or any(
         values and not any(isinstance(value, dict | list) for value in values.values()) for _, values in _schemes(row)
     )
@@ -223,7 +223,7 @@ def _schemes(row: Row) -> Iterator[tuple[str, Row]]:
 
 
 def _holder(row: Row) -> str | None:
-    """Key under which a row has its schemes; None if they are next to its ids."""
+    """Key of a row that contains its schemes; None if they are next to its ids."""
     holders = (name for name in HOLDERS if isinstance(row.get(name), dict))
     return next(
         (name for name in holders if name != "labels" or any(isinstance(value, dict) for value in row[name].values())),
@@ -256,9 +256,9 @@ def read_scale_task(row: Row, _naming: Naming, left_out: LeftOut) -> Sequence[Sh
 
 
 def _sheet(ratings: Sequence[Row]) -> Sheet:
-    first = ratings[0]
+    first_rating = ratings[0]
     marks = tuple(Mark(rating["criterion_id"], rating["level_id"], "level") for rating in ratings)
-    return Sheet(_slot(first), first["rater"], moment(first.get("rated_at")), None, marks)
+    return Sheet(_slot(first_rating), first_rating["rater"], moment(first_rating.get("rated_at")), None, marks)
 
 
 def _choice(choice: Row) -> Sheet:

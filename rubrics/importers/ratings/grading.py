@@ -35,7 +35,7 @@ Meaning = Literal["rank", "score", "id"]
 Grade = tuple[str | None, float]  # a level's id, None for a score between levels; and the score, 0..1
 
 NOT_APPLICABLE = frozenset({"", "n/a", "na", "nan", "null", "not applicable", "not_applicable", "not-applicable"})
-TOLERANCE = 1e-9  # of a score that equals a level's
+TOLERANCE = 1e-9  # largest difference between a score and an equal level's score
 MOST_SHOWN_LEVELS = 12
 _NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?")
 
@@ -44,7 +44,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?")
 class Ladder:
     """Levels of a criterion, worst first, with the values that a mark may have.
 
-    name: the criterion's id; question_digest: of the text that its raters read.
+    name: the criterion's id; question_digest: digest of the text that raters read.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Ladder:
         return level.id, level.score
 
     def open_number(self, value: Any, kind: Kind, missing: frozenset[str]) -> float | None:
-        """Number whose meaning depends on the whole file; None if the value is not such a number."""
+        """Number that may be a rank or a score, which only the whole file decides; None for any other value."""
         if kind != "value" or self.by_number or (missing and _comparable(value) in missing):
             return None
         return None if self._level_of(value) is not None else number_of(value)
@@ -195,10 +195,10 @@ MOST_SHOWN_CRITERIA = 20
 class Scales:
     """Criteria that may be rated: ladders by id, ids by name and by folded name.
 
-    trajectory: id of the criterion that marks of steps rate where they name none, by the scale `steps`. stepwise:
-    scales of all criteria that such marks may rate. ids_in_schemes: ids by scheme, the criterion's category, and folded
-    name. counts: ids of the criteria that count a trajectory's errors, by folded kind and severity; empty for a kind of
-    several. claims: what the criteria of claims measure, by id.
+    trajectory: id of the default criterion for marks of steps, with the scale `steps`. stepwise: scales of all criteria
+    that such marks may rate. ids_in_schemes: ids by scheme, the criterion's category, and folded name. counts: ids of
+    the criteria that count a trajectory's errors, by folded kind and severity; an empty id if several count it. claims:
+    measure of each criterion of claims, by id.
     """
 
     ladders: Mapping[str, Ladder]
@@ -230,7 +230,7 @@ class Scales:
         return self.ladders[criterion_id]
 
     def steps_of(self, criterion_id: str) -> StepScale:
-        """Scale of the steps that rate a criterion."""
+        """Scale of the steps whose marks rate a criterion."""
         return self.stepwise.get(criterion_id, self.steps)
 
     def _stepwise_id(self, mark: Mark) -> str:
@@ -247,7 +247,7 @@ class Scales:
         return self.trajectory
 
     def _claimed(self, name: str) -> str:
-        """Id of the criterion whose claims are marked; without a name the only one. Raises `Misfit`."""
+        """Id of the criterion whose claims are marked; without a name, the only such criterion. Raises `Misfit`."""
         criterion_id = (self.find(name) or name) if name else next(iter(self.claims), "")
         if criterion_id not in self.claims or (not name and len(self.claims) > 1):
             expected_ids = f"expected criterion_id to be one of {', '.join(self.claims)}"
@@ -257,7 +257,7 @@ class Scales:
 
     @property
     def counts_steps(self) -> bool:
-        """Whether the marks of steps make counts: each error of the taxonomy and severity has its criterion."""
+        """Whether marks of steps can be counted: each error and severity of the taxonomy has its criterion."""
         taxonomy, penalties = self.steps.taxonomy, self.steps.penalties
         if not self.counts or taxonomy is None:
             return False
@@ -286,7 +286,7 @@ class Scales:
 
     def find(self, name: str, scheme: str | None = None) -> str | None:
         """Id of the criterion with that name in the file; None if there is none, or more than one."""
-        # The first mapping with the name decides: a later one may have an ambiguous name as the id of one criterion.
+        # The first mapping with the name decides: in a later mapping, a name that is ambiguous here may be an id.
         criterion_id = self.ids_in_schemes.get((scheme, folded(name))) if scheme else None
         criterion_id = self.ids.get(name) if criterion_id is None else criterion_id
         criterion_id = self.plain_ids.get(folded(name)) if criterion_id is None else criterion_id
@@ -295,7 +295,7 @@ class Scales:
 
 @dataclass(frozen=True, slots=True)
 class Rated:
-    """Graded mark: score in 0..1; level_id: None for a bare score. steps: what it is made of, of a trajectory."""
+    """Graded mark: score in 0..1; level_id: None for a score without a level. steps: marks of a trajectory's steps."""
 
     criterion_id: str
     level_id: str | None
@@ -310,7 +310,7 @@ def _steps_text(steps: Sequence[str], notes: str | None) -> str | None:
 
 
 def scales_of_rubric(rubric: Rubric) -> Scales:
-    """Scales of a rubric: its criteria, whatever their methods, and its overall row."""
+    """Scales of a rubric's criteria, of any method, and of its overall row."""
     ladders = _ladders(rubric.criteria)
     if rubric.overall:
         ladders[OVERALL] = Ladder(OVERALL, rubric.overall.ranked_levels, question_digest(rubric.overall))
@@ -375,7 +375,7 @@ def _scales(ladders: dict[str, Ladder], criteria: Iterable[Criterion]) -> Scales
 
 
 def _unique_ids(named_ids: Iterable[tuple[Key, str]]) -> dict[Key, str]:
-    """Ids by name; an empty one for a name of several criteria."""
+    """Ids by name; an empty id for a name of several criteria."""
     unique: dict[Key, str] = {}
     for name, criterion_id in named_ids:
         unique[name] = criterion_id if unique.get(name, criterion_id) == criterion_id else ""
@@ -390,7 +390,7 @@ def _names(criterion: Criterion) -> list[str]:
 
 
 def _counted_kinds(criterion: Criterion) -> list[tuple[str, str]]:
-    """Names of the errors that a criterion from an imported trajectory counts, each with their severity."""
+    """Pairs (error name, severity) that a criterion of an imported trajectory counts."""
     potato_notes = mapping_or_empty(criterion.metadata.get("potato"))
     category, kind, severity = (potato_notes.get(key) for key in ("category", "type", "severity"))
     if potato_notes.get("part") != "errors" or not isinstance(category, str) or not isinstance(severity, str):
@@ -401,7 +401,7 @@ def _counted_kinds(criterion: Criterion) -> list[tuple[str, str]]:
 
 
 class Grader:
-    """Grades the marks of one file in two passes: `show` for all marks first, then `grade` for each."""
+    """Grader of the marks of one file in two passes: first `show` for all marks, then `grade` for each."""
 
     def __init__(self, numbers: Numbers = "auto", missing: Sequence[str] = ()) -> None:
         """numbers: meaning of numbers that are not a level's id; missing: values that mean "not applicable"."""
@@ -412,7 +412,7 @@ class Grader:
 
     @property
     def meanings(self) -> dict[str, str]:
-        """Meaning found for the numbers of each criterion, where the file had to decide it."""
+        """Meaning of each criterion's numbers (ranks or scores), where the file's numbers decided it."""
         if self._numbers != "auto":
             return {ladder.name: self._numbers for ladder in self._open}
         return {ladder.name: meaning for ladder, meaning in self._meanings.items() if isinstance(meaning, str)}
@@ -461,7 +461,7 @@ class Grader:
 
 
 def _cached(cache: dict[Key, Cached | Misfit], key: Key, find: Callable[[], Cached]) -> Cached:
-    """Result of `find`, or the misfit that it raises, cached by key."""
+    """Result of `find`, or its `Misfit`, cached by key."""
     if key not in cache:
         try:
             cache[key] = find()

@@ -20,12 +20,12 @@ Kind = Literal["value", "level", "score", "running_score", "claims"]
 
 
 class Misfit(ValueError):
-    """Reason why a row, or one person's part of it, is not a rating: found .., expected .."""
+    """Error: reason why a row, or one person's part of it, is no rating: found .., expected .."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Reference to an output. name: an output's id, or that of a case with one output."""
+    """Reference to an output. name: id of the output, or of a case with one output."""
 
     output_id: str | None = None
     case_id: str | None = None
@@ -47,11 +47,11 @@ class Mark:
     value: Any
     kind: Kind = "value"
     notes: str | None = None
-    scheme: str | None = None  # of several in a row, each with its criteria
+    scheme: str | None = None  # name of the criterion's group, if a row has several groups of criteria
 
     @property
     def place(self) -> str:
-        """Criterion, after its scheme if it has one."""
+        """Name for messages: the criterion, after its scheme if it has one."""
         return f"{self.scheme}.{self.criterion}" if self.scheme else self.criterion
 
 
@@ -76,8 +76,8 @@ class Sheet:
     rated_at: datetime | None
     notes: str | None
     marks: tuple[Mark, ...]
-    better_than: tuple[Slot, ...] = ()  # outputs to which the person prefers this one; the notes are then about that
-    likert_value: float | None = None  # of that preference, on the source's own scale
+    better_than: tuple[Slot, ...] = ()  # outputs that the person finds worse; the notes are then about this preference
+    likert_value: float | None = None  # strength of that preference, on the source's own scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Naming:
 
 @dataclass(slots=True)
 class LeftOut:
-    """Content of a file without a place in ratings, in words, with counts."""
+    """Counter of remarks on content that has no place in ratings."""
 
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -103,14 +103,14 @@ class LeftOut:
         self.counts[remark] = self.counts.get(remark, 0) + 1
 
     def words(self) -> tuple[str, ...]:
-        """Each entry with its count."""
+        """Remarks, each with its count."""
         return tuple(f"{remark} ({count} times)" if count > 1 else remark for remark, count in self.counts.items())
 
 
 LONGEST_NAME = 1_000  # characters of an id, a model or a rater
 LONGEST_NOTES = 100_000
 LARGEST_SAMPLE_INDEX = 2**31 - 1
-LEAST_SECONDS = 1e9  # since 1970, in September 2001; smaller numbers are years, ranks or ids, not timestamps
+LEAST_SECONDS = 1e9  # Unix time of September 2001; smaller numbers are years, ranks or ids, not timestamps
 EARLIEST, LATEST = datetime(1900, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 # The first name that a row has counts.
@@ -145,7 +145,7 @@ def map_fault(columns: Mapping[str, str]) -> str | None:
 
 
 def names_of(column: str, naming: Naming) -> tuple[str, ...]:
-    """Possible names of a column in a file; only one if it is mapped."""
+    """Possible names of a column in a file; a single name if the column is mapped."""
     return (naming.columns[column],) if column in naming.columns else COLUMN_NAMES[column]
 
 
@@ -155,7 +155,7 @@ def known_columns(naming: Naming) -> set[str]:
 
 
 def cell_of(column: str, row: Row, naming: Naming) -> Any:
-    """Value of a column; None if the row has none, or an empty text."""
+    """Value of a column; None if it is missing or an empty text."""
     return next((row[name] for name in names_of(column, naming) if row.get(name) not in (None, "")), None)
 
 

@@ -94,7 +94,7 @@ def _wide_marks(row: Row, naming: Naming, left_out: LeftOut) -> tuple[Mark, ...]
 
 
 def _criterion_of_scheme(name: str, value: Any, naming: Naming) -> str | None:
-    """Criterion of a column SCHEME.LABEL of Potato: the label, or a Likert scheme whose label is the value."""
+    """Criterion of Potato's column SCHEME.LABEL: the label, or a Likert scheme whose value is the label."""
     scheme, dot, label = name.partition(".")
     if not dot:
         return None
@@ -133,7 +133,7 @@ _RUBRIC_KEYS = ("criteria_ratings", OVERALL, "notes", "criteria_notes", "weighte
 
 
 def is_rated_trace(row: Row) -> bool:
-    """Whether a row has the shape with `criteria_ratings`."""
+    """Whether a row is a rated trace, with `criteria_ratings`."""
     return isinstance(row.get("rubric"), dict) and "criteria_ratings" in row["rubric"]
 
 
@@ -186,7 +186,7 @@ def has_claims(row: Row) -> bool:
 
 
 def read_claims_row(row: Row, naming: Naming) -> Sheet:
-    """Sheet of a row: its only mark has the verdicts and the person's notes. Raises `Misfit`."""
+    """Sheet of a row, with one mark that has the verdicts and the person's notes. Raises `Misfit`."""
     claims = row["claims"]
     if len(claims) > MOST_CLAIMS:
         raise Misfit(f"claims: found {len(claims):,}, expected at most {MOST_CLAIMS:,}")

@@ -1,4 +1,4 @@
-"""Marks of a trajectory's steps by a person, and the running score that they make.
+"""A person's marks of a trajectory's steps, and the running score from them.
 
 A row is {trace_id, annotator, timestamp, annotations: [{step, label, error_type, error_subtype, severity, rationale}]},
 or has such a list as `steps`. A step without a label has an error. The score is that of `score_steps`; without a
@@ -36,7 +36,7 @@ from gradebook.rubrics.model.taxonomy import (
     step_levels,
 )
 
-TRAJECTORY = "trajectory"  # the rated criterion if none is of steps
+TRAJECTORY = "trajectory"  # rated criterion if the rubric has no criterion of steps
 MOST_SLIPS = 10_000
 MOST_SHOWN_KINDS = 20
 _STEP = ("step", "step_index", "step_id", "location")
@@ -63,7 +63,7 @@ class StepScale:
     taxonomy: Taxonomy | None = None
 
     def marks(self, slips: Iterable[MarkedStep]) -> tuple[StepMark, ...]:
-        """Marks with the scale's own labels, kinds and severities. Raises `Misfit` for others."""
+        """Marks with the scale's own labels, kinds and severities. Raises `Misfit` for unknown ones."""
         return tuple(map(self._mark, slips))
 
     def _mark(self, slip: MarkedStep) -> StepMark:
@@ -120,23 +120,25 @@ class StepScale:
 
 
 def is_trajectory(row: Row) -> bool:
-    """Whether a row lists what a person marked in the steps of a trajectory."""
+    """Whether a row lists a person's marks of a trajectory's steps."""
     return _listed_steps(row) is not None
 
 
 def read_trajectory_row(row: Row, naming: Naming) -> Sheet:
-    """Sheet of a row: its only mark has the steps' marks and the person's notes. Raises `Misfit`."""
+    """Sheet of a row, with one mark that has the steps' marks and the person's notes. Raises `Misfit`."""
     steps = _listed_steps(row) or []
     if len(steps) > MOST_SLIPS:
         raise Misfit(f"annotations: found {len(steps):,} errors, expected at most {MOST_SLIPS:,}")
     slips = tuple(slip for index, entry in enumerate(steps) if (slip := _step_error(entry, index)) is not None)
-    criterion = name_text("criterion_id", row.get("criterion_id")) or ""  # where a rubric has several of steps
+    criterion = (
+        name_text("criterion_id", row.get("criterion_id")) or ""
+    )  # needed if a rubric has several criteria of steps
     mark = Mark(criterion, slips, "running_score", read_notes(row, naming))
     return Sheet(read_slot(row, naming), read_rater(row, naming), read_moment(row, naming), None, (mark,))
 
 
 def _listed_steps(row: Row) -> list[Any] | None:
-    """Marks of steps that a row lists; None if it has none."""
+    """List of marks of steps in a row; None if it has none."""
     annotations = row.get("annotations")
     if isinstance(annotations, list) and not any(
         isinstance(entry, dict) and "result" in entry for entry in annotations
@@ -150,7 +152,7 @@ def _listed_steps(row: Row) -> list[Any] | None:
 
 
 def _step_error(value: Any, index: int) -> MarkedStep | None:
-    """A step's mark; None for a step that a form lists without a label."""
+    """Mark of a step; None for a step without a label, which forms may list."""
     if not isinstance(value, dict):
         raise Misfit(f"annotations[{index}]: found {shown_value(value)}, expected an error: step, error_type, severity")
     label, error_type = _part(value, _LABEL, index), _part(value, _ERROR_TYPE, index)
