@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_SAMPLES = 180_000_000  # of all channels together: a little over an hour of mono at 48 kHz
+MOST_SAMPLES = 180_000_000  # samples of all channels together: a little over an hour of mono at 48 kHz
 # Second limit, by file size: a small file can hold hours of silence, which takes as long to read as speech. One hour of
 # Opus at 27 kbit/s has 14 samples per byte; MP3, FLAC and WAV have fewer.
 FREE_SAMPLES = 8_000_000
@@ -18,7 +18,7 @@ MOST_AMPLITUDE = 1e6  # full scale is 1; a float file with larger values does no
 LOWEST_RATE, HIGHEST_RATE = 4_000, 192_000  # Hz; telephone speech has 8,000
 BLOCK_SAMPLES = 1 << 17
 MOST_CHANNELS = 64
-# First bytes of the formats that libsndfile may parse. It knows many more, none of them used for speech.
+# First bytes of the formats that libsndfile may parse. It knows many more, which are not used for speech.
 MAGIC = (b"RIFF", b"RF64", b"fLaC", b"OggS", b"FORM", b"ID3")
 SAME_FORMAT = {"WAVEX": "WAV", "RF64": "WAV"}
 

@@ -47,7 +47,7 @@ class CheckVerdicts:
 
     is_passed: bool, null if the check cannot decide (`reasons` gives the reason). evidence: the count against the
     bound, the missing word or the place; null if there is nothing to add. level_ids: level of the criterion, for checks
-    that grade; null means that a pass is the highest level and a fail the lowest.
+    that give levels; null: a pass is the highest level, a fail the lowest.
     """
 
     is_passed: pa.BooleanArray
@@ -66,9 +66,9 @@ def is_panic(error: BaseException) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Output that demonstrates a check.
+    """Example of a check: an output and the check's verdict.
 
-    is_passed: None if the check cannot decide. others: the other columns of the row that the check reads.
+    is_passed: None if the check cannot decide. others: further columns of the row that the check reads.
     """
 
     output: str
@@ -94,7 +94,7 @@ class Check:
     examples: tuple[Example, ...]
 
 
-REGISTERED: dict[str, Check] = {}  # by name; `rubrics.checks.registry` imports the modules that register them
+REGISTERED: dict[str, Check] = {}  # name -> check; `rubrics.checks.registry` imports the modules that register checks
 
 
 def register_check(
@@ -129,7 +129,7 @@ def file_settings(check: Check) -> tuple[str, ...]:
 def read_settings(check: Check, settings: Mapping[str, Any], folder: Path | None = None) -> CheckSettings:
     """Validate a rubric's settings for a check. Raises `ValidationError` with every fault, each reported once.
 
-    folder: location of the files that settings may name; None allows none, as for rows, which must not name files.
+    folder: location of the files that settings may name; None: no files, as for rows.
     """
     try:
         return check.settings_model.model_validate(settings, context=folder)
@@ -193,7 +193,7 @@ def _verdict_alone(is_passed: bool | None) -> CheckVerdicts:
 
 def _gather_texts(texts: list[str | None]) -> pa.StringArray:
     if texts.count(None) == len(texts):
-        return pa.nulls(len(texts), pa.string())  # several times as fast
+        return pa.nulls(len(texts), pa.string())  # several times faster than an array of None
     return pa.array([_cut(text) for text in texts], pa.string())
 
 

@@ -14,7 +14,7 @@ TOKEN = re.compile(rf'{OPEN_STRING}"?|[{{}}\[\]]|^ {{0,3}}```', re.MULTILINE)
 
 
 class BrokenJson:
-    """Broken JSON of one text. Brackets are scanned on first use."""
+    """Finder of the ends of broken JSON in one text. Brackets are scanned on first use."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -51,9 +51,9 @@ def _bracket_ends(text: str, start: int) -> dict[int, int]:
 
 
 MOST_LEVELS = 200
-MOST_INTEGER_DIGITS = 300  # longer ones become floats; Python refuses integers of a few thousand digits
+MOST_INTEGER_DIGITS = 300  # longer integers become floats; Python refuses a few thousand digits
 MOST_FOUND = 50_000  # objects and arrays in one text
-MOST_BROKEN = 10_000  # places that look like the start of JSON and are not
+MOST_BROKEN = 10_000  # places that look like the start of JSON but are not
 STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|NaN|-?Infinity')
 START = re.compile(r'\{[ \t\r\n]*["}]|\[[ \t\r\n]*["{\[\]\-0-9tfn]')
 
@@ -94,7 +94,7 @@ def parse_json(text: str) -> Any:
         raise NotJson(_constant_fault(text, str(error))) from None
     except RecursionError:
         raise NotJson(_nesting_fault()) from None
-    # Python's own limit depends on the depth of the call stack, and a verdict must not.
+    # Python's own limit depends on the depth of the call stack; a verdict must not depend on it.
     if text.count("[") + text.count("{") > MOST_LEVELS and count_levels(value) > MOST_LEVELS:
         raise NotJson(_nesting_fault())
     return value
@@ -180,7 +180,7 @@ def _syntax_fault(error: json.JSONDecodeError) -> str:
 
 
 def _constant_fault(text: str, name: str) -> str:
-    """Locate the constant: the text up to it is JSON, so it is the first one outside a string."""
+    """Place of the constant. The text before it is JSON, so it is the first constant outside a string."""
     matches = STRING_OR_CONSTANT.finditer(text)
     position = next((match.start() for match in matches if match[0] == name), 0)
     line = text.count("\n", 0, position) + 1

@@ -41,7 +41,7 @@ class CountSettings(CheckSettings):
         return self
 
     def refuse_no_bounds(self) -> None:
-        """Raise `ValueError` unless the settings say what passes."""
+        """Raise `ValueError` unless the settings have bounds or levels."""
         if not self.has_bounds:
             raise ValueError("found neither min nor max, expected at least one bound")
 
@@ -96,7 +96,7 @@ def _judge_levels(values: NDArray[np.int64], levels: Mapping[str, int], unit: st
 
 
 def _texts(values: NDArray[np.int64], describe: Callable[[int], str]) -> pa.StringArray:
-    """Text of each count. Counts repeat a lot, so each distinct one gets its text once."""
+    """Text of each count; made once per distinct count, as counts repeat a lot."""
     distinct, indices = np.unique(values, return_inverse=True)
     return pa.array([describe(count) for count in distinct.tolist()], pa.string()).take(pa.array(indices))
 
@@ -124,7 +124,7 @@ class MeasureSettings(CheckSettings):
 
     @property
     def reach(self) -> tuple[float, float]:
-        """Lowest and highest number that a bound may be: one beyond is a mistake, such as a percentage for a share."""
+        """Lowest and highest valid bound; a bound outside is a mistake, such as a percentage for a share."""
         return float("-inf"), float("inf")
 
     @model_validator(mode="after")
@@ -147,13 +147,13 @@ def judge_measures(
 ) -> CheckVerdicts:
     """Compare each number with the bounds, or find its level.
 
-    values: (output,), null where it cannot be measured; NaN counts as null. reasons: (output,), the cause of each null.
-    Evidence: "token F1 0.4286, at least 0.5 required", for a pass "token F1 0.75".
+    values: (output,), null where nothing can be measured; NaN counts as null. reasons: (output,), the cause of each
+    null. Evidence: "token F1 0.4286, at least 0.5 required", for a pass "token F1 0.75".
     """
     values = pc.if_else(pc.is_nan(values), pa.scalar(None, pa.float64()), values)
     texts = join_texts(f"{name} ", _rounded(values, settings).cast(pa.string()))
     if settings.levels is not None:
-        level_ids = _reached_levels(values, settings.levels)
+        level_ids = _highest_levels(values, settings.levels)
         is_passed = pc.if_else(values.is_valid(), level_ids.is_valid(), pa.scalar(None, pa.bool_()))
         return CheckVerdicts(is_passed, texts, reasons, level_ids)
     is_low = pc.less(values, settings.min) if settings.min is not None else _false_like(values)
@@ -164,7 +164,7 @@ def judge_measures(
 
 
 def _rounded(values: pa.DoubleArray, settings: MeasureSettings) -> pa.DoubleArray:
-    """Round values for display; a value keeps all digits if rounding would move it onto a bound that it misses."""
+    """Round values for display; a value that misses a bound keeps all digits if it would be rounded onto the bound."""
     least = (settings.levels or {}).values() if settings.min is None else [settings.min]
     sides = [(pc.less, bound) for bound in least] + [
         (pc.greater, bound) for bound in [settings.max] if bound is not None
@@ -176,7 +176,7 @@ def _rounded(values: pa.DoubleArray, settings: MeasureSettings) -> pa.DoubleArra
     return rounded
 
 
-def _reached_levels(values: pa.DoubleArray, levels: Mapping[str, float]) -> pa.StringArray:
+def _highest_levels(values: pa.DoubleArray, levels: Mapping[str, float]) -> pa.StringArray:
     """Highest level that each value reaches, null if none: (output,)."""
     reached = pa.nulls(len(values), pa.string())
     for level_id, least in sorted(levels.items(), key=lambda level: level[1]):

@@ -15,10 +15,10 @@ PUNCTUATION = {"ascii": r"[[:punct:]]+", "unicode": r"[\p{P}\p{S}]+"}
 
 
 def split_whitespace(texts: pa.Array) -> pa.ListArray:
-    """Words of each text, (text,) lists; one empty word of a blank text.
+    """Words of each text, (text,) lists; a blank text has one empty word.
 
-    Trimmed first: where the last text of a buffer of 64, 128, ... bytes ends with whitespace, Arrow 26 reads on behind
-    the buffer, and splits by what it finds there.
+    Texts are trimmed first: if the last text of a buffer of 64, 128, ... bytes ends with whitespace, Arrow 26 reads
+    beyond the buffer and splits by bytes outside of it.
     """
     return pc.utf8_split_whitespace(pc.utf8_trim_whitespace(texts))
 
@@ -46,13 +46,13 @@ def remove_articles(texts: pa.Array) -> pa.Array:
         return texts
     gap = gap_class(texts)
     bare = texts
-    for _ in range(2):  # of two articles with one character between them, the first pass matches only the first
+    for _ in range(2):  # the first pass misses the second of two articles with one character between them
         bare = pc.replace_substring_regex(bare, rf"(?i)(\A|[{gap}])(?:an?|the)([{gap}]|\z)", r"\1 \2")
     return keep_where_blank(bare, texts)
 
 
 def keep_where_blank(changed: pa.Array, texts: pa.Array) -> pa.Array:
-    """Changed texts, but the original where the change leaves it blank, as "" would equal many texts: (text,)."""
+    """Changed texts, but the original text if the change leaves it blank, as "" would equal many texts: (text,)."""
     is_blank = pc.equal(pc.binary_length(pc.utf8_trim_whitespace(changed)), 0)
     return pc.if_else(is_blank, texts, changed) if pc.any(is_blank).as_py() else changed
 
@@ -65,8 +65,8 @@ def surround(texts: pa.Array, before: str, after: str) -> pa.Array:
 
 Fold = Literal["none", "compatibility", "accents"]
 
-# Optional marks. Excluded are marks that change the sound of a letter in the scripts of South and South-East Asia and
-# the voicing marks of kana: without them the word is another one.
+# Marks that may be removed. Excluded are marks without which the word would be another word: marks that change the
+# sound of a letter in scripts of South and South-East Asia, and the voicing marks of kana.
 ACCENT = (
     r"[\x{300}-\x{34e}\x{350}-\x{36f}\x{1ab0}-\x{1aff}\x{1dc0}-\x{1dff}\x{20d0}-\x{20ff}\x{fe20}-\x{fe2f}"
     r"\x{591}-\x{5bd}\x{5bf}\x{5c1}\x{5c2}\x{5c4}\x{5c5}\x{5c7}"
@@ -90,7 +90,7 @@ def fold_texts(texts: pa.Array, fold: Fold) -> pa.Array:
         return texts
     if fold == "compatibility":
         return pc.utf8_normalize(_cut_mark_runs(texts), "NFKC")
-    # removes existing accents first, so that no long run is left to sort
+    # removes existing accents first, so that no long run remains to sort
     bare = _cut_mark_runs(_without_accents(texts))
     return _compose(_without_accents(pc.utf8_normalize(bare, "NFKD")))
 
@@ -105,7 +105,7 @@ def fold_text(text: str, fold: Fold) -> str:
 
 
 def _is_beyond_ascii(texts: pa.Array) -> bool:
-    """Whether any text has a character that folding could change, which excludes ASCII."""
+    """Whether any text has a character beyond ASCII, which folding could change."""
     return bool(pc.any(pc.greater(pc.binary_length(texts), pc.utf8_length(texts))).as_py())
 
 
@@ -129,5 +129,5 @@ def _cut_mark_runs(texts: pa.Array) -> pa.Array:
     is_long = _are_long(texts)
     if not pc.any(is_long).as_py():
         return texts
-    cut = pc.replace_substring_regex(texts.filter(is_long), MARK_RUN, rf"\1{JOINER}")
-    return pc.replace_with_mask(texts, is_long, cut)
+    shortened = pc.replace_substring_regex(texts.filter(is_long), MARK_RUN, rf"\1{JOINER}")
+    return pc.replace_with_mask(texts, is_long, shortened)

@@ -25,7 +25,7 @@ from gradebook.rubrics.check_kit.check import CheckVerdicts, RowFinding, gather_
 OTHER_THAN_SPACE = r"\t-\r\x1c-\x1f\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
 WHITESPACE = r"\x20" + OTHER_THAN_SPACE
 WORD_CHARACTER = r"\p{L}\p{M}\p{N}_"
-MOST_PLACES = 1_000  # of a pattern
+MOST_PLACES = 1_000  # repeated places of a pattern, see `repeated_places`
 BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 
 
@@ -34,7 +34,7 @@ def regex_fault(pattern: str) -> str | None:
     if BYTE.search(pattern):
         return r"\C matches a single byte, which may be a part of a character"
     try:
-        for searched in (pattern, f"({pattern})"):  # some kernels add a group, whose end an open \Q would swallow
+        for searched in (pattern, f"({pattern})"):  # some kernels add a group; an unclosed \Q would quote its end
             pc.match_substring_regex(pa.array([""]), searched)  # with an empty array the pattern would not be compiled
     except (pa.ArrowInvalid, UnicodeEncodeError) as error:
         return str(error)
@@ -51,7 +51,7 @@ def _compile(pattern: str) -> str:
 
 
 def costly_regex(pattern: str) -> str | None:
-    """Reason why a pattern that RE2 accepts takes it too long; None if it does not."""
+    """Reason why an accepted pattern takes RE2 too long; None if it does not."""
     if (count := repeated_places(pattern)) <= MOST_PLACES:
         return None
     return f"found {pattern[:60]!r}, whose repeats match {count:,} places, expected at most {MOST_PLACES:,}"
@@ -61,14 +61,14 @@ Regex = Annotated[str, AfterValidator(_compile)]
 
 
 def repeated_places(pattern: str) -> int:
-    """Number of places of a pattern's repeats that may match at once; a search costs about this times the text.
+    """Count of a pattern's repeated positions that may match at once: a search costs at most this times the text.
 
-    `.{0,300}` has 300; a repeat of something that varies itself counts twice: `(.?){300}` has 600. RE2 searches in
-    linear time, but where a text needs too many states of its automaton, without it: up to 34 s a megabyte and 1,000
-    places, on hostile texts alone.
+    `.{0,300}` has 300; a repeat of a part that varies itself counts twice: `(.?){300}` has 600. RE2 searches in linear
+    time, but a hostile text can need too many states of its automaton. RE2 then searches without it, which takes up to
+    34 s for a megabyte and 1,000 positions.
     """
-    groups = [_Element(0, 0)]  # the open groups, outermost first
-    last = _Element(0, 1)  # what a repeat would apply to
+    groups = [_Element(0, 0)]  # enclosing groups, outermost first
+    last = _Element(0, 1)  # the element that a repeat would apply to
     for token in _TOKEN.finditer(pattern):
         match token.lastgroup:
             case "open":
@@ -90,7 +90,7 @@ def repeated_places(pattern: str) -> int:
 
 
 class _Element(NamedTuple):
-    """Part of a pattern. places: of its repeats; atoms: characters and classes in it."""
+    """Part of a pattern. places: positions of its repeats; atoms: count of its characters and classes."""
 
     places: int
     atoms: int
@@ -101,7 +101,7 @@ class _Element(NamedTuple):
         return _Element(max(places, 1), self.atoms)
 
 
-# A group's begin and end, a repeat, or an atom: a quoted part, a class, an escape, one character. Anchors are none.
+# Tokens: begin and end of a group, a repeat, an atom (quoted part, class, escape, character). Anchors are no atoms.
 _TOKEN = re.compile(
     r"(?P<open>\((?:\?(?:P?<[^>]*>|[a-zA-Z-]*:))?(?!\?))|(?P<flags>\(\?[a-zA-Z-]*\)|[|^$])|(?P<close>\))"
     r"|(?P<repeat>(?:[*+?]|\{\d*,?\d*\})\??)"
@@ -155,9 +155,9 @@ def _class_of(ranges: Iterable[tuple[int, int]]) -> str:
     return "".join(rf"\x{{{first:x}}}-\x{{{last:x}}}" for first, last in ranges)
 
 
-MARK = "\x00"  # put around each match before splitting; NUL characters of the text are replaced first
+MARK = "\x00"  # separator around each match before splitting; NUL characters of the text are replaced first
 CODE = r"(?s)```.*?(?:```|\z)|`[^`\n]*`"
-FEW_ROWS = 4  # a kernel compiles its pattern on each call, which for a few rows takes longer than a Python loop
+FEW_ROWS = 4  # up to here a Python loop is faster than a kernel, which compiles its pattern on each call
 FEW_BYTES = 4_000
 
 
@@ -167,7 +167,7 @@ def are_few(texts: pa.Array) -> bool:
 
 
 def find_likely(texts: pa.Array, pattern: str) -> pa.BooleanArray:
-    """Mark the texts that need a closer look: those with a match, or all if there are few: (text,). Null is false."""
+    """Mask of texts that may have a match, (text,): those with a match, or all texts if they are few. Null is false."""
     if are_few(texts):
         return texts.is_valid()
     return pc.fill_null(pc.match_substring_regex(texts, pattern), False)
@@ -179,9 +179,9 @@ def split_at_matches(texts: pa.Array, pattern: str) -> list[list[str]]:
     A match is represented by the pattern's first group, or by the whole match if there is none. The pattern is in RE2's
     syntax. texts: (text,); a null gives one empty piece. A NUL character is read as U+FFFD.
     """
-    whole = r"\1" if has_group(pattern) else r"\0"
+    match_reference = r"\1" if has_group(pattern) else r"\0"
     plain = pc.replace_substring(pc.fill_null(texts, ""), MARK, "\ufffd")
-    marked = pc.replace_substring_regex(plain, pattern, f"{MARK}{whole}{MARK}")
+    marked = pc.replace_substring_regex(plain, pattern, f"{MARK}{match_reference}{MARK}")
     return [text.split(MARK) for text in marked.to_pylist()]
 
 

@@ -16,10 +16,10 @@ from gradebook.rubrics.model.rubric import CaseCriterion
 from gradebook.rubrics.prompts.prompt import criterion_digest
 from gradebook.rubrics.text.yaml_lines import DEEPEST
 
-MOST_SHOWN = 3  # faults of a row's criteria
-MOST_PLACES_OF_ROW = 10_000  # that the patterns of a row's criteria repeat; of a criterion, as many as of a pattern
-MOST_WORK = 200_000_000  # such places, times characters of the row's texts: 4 s
-MOST_COUNTED = 2_000  # characters of a setting; a longer one counts by its length, as it may be no pattern at all
+MOST_SHOWN = 3  # faults of a row's criteria in a message
+MOST_PLACES_OF_ROW = 10_000  # repeated places in all patterns of a row's criteria; see `repeated_places`
+MOST_WORK = 200_000_000  # repeated places times characters of the row's texts: 4 s
+MOST_COUNTED = 2_000  # characters of a setting; a longer setting counts by its length, as it is hardly a pattern
 LEVEL_TYPE = pa.struct(
     [
         pa.field("id", pa.string()),
@@ -52,10 +52,10 @@ def case_criteria_fault(values: list[Any], taken: Collection[str] = (), *, is_un
     """Faults of a row's criteria, as text; empty if there are none.
 
     taken: ids of the rubric's own criteria. is_unscored_allowed: accept methods that are not implemented, and
-    functions, which a row must not choose; such criteria stay unscored.
+    functions, which rows may not run; such criteria stay unscored.
     """
     deep = [index for index, criterion in enumerate(values) if _is_too_deep(criterion)]
-    if deep:  # first, as JSON parsers have a depth limit
+    if deep:  # checked first, as JSON parsers have a depth limit
         message = f"found more than {DEEPEST} levels of nesting, expected fewer"
         return show_faults([f"criteria[{index}]: {message}" for index in deep], MOST_SHOWN, "; ", MOST_FAULTS_OF_ROW)
     criteria, faults = validate_case_criteria(values)
@@ -87,7 +87,10 @@ def case_criteria_fault(values: list[Any], taken: Collection[str] = (), *, is_un
 
 
 def case_work_fault(criteria: str, character_count: int) -> str | None:
-    """Reason why the patterns of a row's criteria take too long over its texts. criteria: without other faults."""
+    """Reason why the patterns of a row's criteria take too long on its texts, or None.
+
+    criteria: without other faults.
+    """
     place_count = _count_places_of_row(criteria)
     if place_count * character_count <= MOST_WORK:
         return None
@@ -106,7 +109,7 @@ def _count_places(criterion: CaseCriterion) -> int:
 
 
 def _patterns(method: Method) -> Iterator[str]:
-    """Texts that a check or a schema searches for as patterns, and others of a check's settings."""
+    """Texts that may be patterns: the patterns of a schema, and all texts in a check's settings."""
     if isinstance(method, CheckMethod):
         yield from _texts(method.settings)
     if isinstance(method, SchemaMethod):

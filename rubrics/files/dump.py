@@ -36,7 +36,7 @@ _BREAK = re.compile("[\n\x85\u2028\u2029]")
 
 
 def rubric_yaml(rubric: Rubric) -> str:
-    """The rubric as YAML, keys in the model's order, without defaults; `parse_rubric` restores the same digest.
+    """Rubric as YAML, keys in the model's order, without defaults; `parse_rubric` restores the same digest.
 
     Raises `RubricError` if the metadata has a value that YAML cannot represent: nan, or more than 50 levels of nesting.
     """
@@ -44,7 +44,7 @@ def rubric_yaml(rubric: Rubric) -> str:
 
 
 def rubric_values(rubric: Rubric) -> dict[str, Any]:
-    """The rubric as plain values under the file's keys, without defaults."""
+    """Rubric as plain values under the file's keys, without defaults."""
     values: dict[str, Any] = _with_lists(_dump(rubric))
     return values
 
@@ -77,7 +77,7 @@ def _serialise(node: yaml.Node) -> str:
 
 
 class _Writer(yaml.SafeDumper):
-    """Indents lists, breaks only folded lines, and prefers double quotes if no escapes are needed."""
+    """YAML writer that indents lists, breaks only folded lines, and prefers double quotes if no escapes are needed."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)
@@ -96,7 +96,7 @@ class _Writer(yaml.SafeDumper):
 
 
 def _unwritable(value: Any, place: Place) -> Iterator[str]:
-    """Values that the parser of rubric files would refuse or change."""
+    """Messages on values that the parser of rubric files would refuse or change."""
     if len(place) >= DEEPEST and isinstance(value, dict | list | tuple):
         yield f"{place_text(place)}: found more than {DEEPEST} levels of nesting, expected fewer"
     elif isinstance(value, dict):
@@ -121,7 +121,7 @@ def _unwritable(value: Any, place: Place) -> Iterator[str]:
 def _node(value: Any, place: Place, indent: int, column: int) -> yaml.Node:
     """Node of a value, on one line if it is short and not always written in block style.
 
-    indent: column of its own lines; column: column where its single line begins.
+    indent: column of its lines in block style; column: column where its single line would begin.
     """
     if not isinstance(value, dict | list | tuple):
         return _scalar(value, column)
@@ -199,8 +199,8 @@ def _number(number: float) -> yaml.ScalarNode:
 
 
 FIRST_VERSION = "1.0.0"
-MOST_WORDS = 4  # of a question, in the id of its criterion
-LONGEST_ID = 56  # leaves room for a number at the end
+MOST_WORDS = 4  # words of a question in the id of its criterion
+LONGEST_ID = 56  # characters; leaves room for a number at the end
 _FILLERS = frozenset(
     "a an the is are was were do does did has have it its of to in on and or that with".split()  # noqa: SIM905
 )
@@ -208,7 +208,7 @@ _FILLERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Answers about a new rubric. questions: one a criterion, answered with yes for a good output."""
+    """Answers about a new rubric. questions: one per criterion, answered with yes for a good output."""
 
     description: str
     questions: Sequence[str]
@@ -216,12 +216,12 @@ class Answers:
 
 
 def id_from(text: str, taken: Sequence[str] = ()) -> str:
-    """Id made of the first content words of a text, different from those taken."""
+    """Id made of the first content words of a text, different from the ids in `taken`."""
     return _free_id(_content_words(text)[:MOST_WORDS], taken)
 
 
 def question_id(question: str, taken: Sequence[str]) -> str:
-    """As `id_from`, without the last content word: a name is shorter than its question."""
+    """Id made of a question's first content words, without the last one: a name is shorter than its question."""
     words = _content_words(question)
     return _free_id(words[: min(MOST_WORDS, max(1, len(words) - 1))], taken)
 
@@ -240,7 +240,10 @@ def _free_id(words: Sequence[str], taken: Sequence[str]) -> str:
 
 
 def copied_text(text: str, source: str, rubric_id: str, weight_sum: float | None = None) -> str:
-    """Copy of a rubric file with another id and the first version; its comments stay. weight_sum: stated if given."""
+    """Copy of a rubric file with another id and the first version; its comments stay.
+
+    weight_sum: added to it, if given.
+    """
     (version,) = re.findall(r"^version: *(\S+)", text, re.MULTILINE)[:1]
     text = re.sub(r"^id:.*$", f"id: {rubric_id}", text, count=1, flags=re.MULTILINE)
     text = re.sub(r"^version:.*$", f"version: {FIRST_VERSION}", text, count=1, flags=re.MULTILINE)

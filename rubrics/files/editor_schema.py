@@ -62,7 +62,7 @@ def _widen_what_yaml_reads(schema: Schema, definitions: dict[str, Schema]) -> No
 
 
 def _add_checks(definitions: dict[str, Schema]) -> None:
-    """List the checks, and tie each one's settings to its name."""
+    """List the checks, and require each check's settings for its name."""
     from gradebook.rubrics.checks.registry import check_names, find_check  # here: they import pyarrow's compute module
 
     checked = [definitions["CheckMethod"], definitions["CheckCondition"]]
@@ -75,12 +75,12 @@ def _add_checks(definitions: dict[str, Schema]) -> None:
         settings = _tidy(model.model_json_schema(by_alias=True, schema_generator=DescribedSchema))
         definitions |= settings.pop("$defs", {})
         definitions[model.__name__] = settings
-        then: Schema = {"properties": {"settings": {"$ref": f"#/$defs/{model.__name__}"}}}
+        requirement: Schema = {"properties": {"settings": {"$ref": f"#/$defs/{model.__name__}"}}}
         if "required" in settings:
-            then["required"] = ["settings"]
+            requirement["required"] = ["settings"]
         for place in checked:
             condition = {"properties": {"check": {"const": name}}, "required": ["check"]}
-            place["allOf"].append({"if": condition, "then": copy.deepcopy(then)})
+            place["allOf"].append({"if": condition, "then": copy.deepcopy(requirement)})
 
 
 def _relate_keys(criterion: Schema) -> None:

@@ -1,4 +1,4 @@
-"""Rubric files: parsed with all their faults at once, and the shipped ones found by name.
+"""Rubric files: parsed, with all faults at once; and shipped rubrics, found by name.
 
 Rubrics may be based on others: `extends` names them, and `use` takes over a criterion and overrides some of its keys.
 """
@@ -20,9 +20,9 @@ from gradebook.rubrics.text.named_files import NoFile, UnreadableFile, is_path, 
 from gradebook.rubrics.text.plain_words import Place, place_text, quote_value, unknown_word
 from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
 
-NO_RUBRIC = "none"  # rows are scored by their per-case criteria only
+NO_RUBRIC = "none"  # name of the rubric without criteria: rows are scored by their per-case criteria
 DEEPEST_EXTENSION = 10
-MOST_BYTES = 10_000_000  # of a rubric
+MOST_BYTES = 10_000_000  # size of a rubric file
 _RUBRIC_KEYS = re.compile(rb"^(criteria|extends):", re.MULTILINE)
 TAKEN_LISTS = ("criteria", "categories", "schemas")  # lists that a file may inherit from another rubric
 
@@ -31,8 +31,8 @@ TAKEN_LISTS = ("criteria", "categories", "schemas")  # lists that a file may inh
 class _ParseState:
     """Parse of a file and of the files it extends.
 
-    above: files on the path to this one. parsed: rubrics already parsed, or their faults, by identity: many may extend
-    the same one.
+    above: files on the path to this file. parsed: rubrics parsed already, or their faults, by identity: several files
+    may extend the same rubric.
     """
 
     above: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class _ParseState:
 
 
 def read_rubric(name_or_path: str | Path) -> Rubric:
-    """Rubric of a file, or the shipped one of that name. Raises `RubricError` with every fault of the file.
+    """Rubric of a file, or the shipped rubric of that name. Raises `RubricError` with every fault of the file.
 
     `none` is the rubric without criteria.
     """
@@ -122,10 +122,14 @@ def _extended(name: str, folder: Path | None, state: _ParseState) -> Rubric:
     except UnreadableFile as error:
         raise ModelFault("unknown-rubric", str(error)) from None
     except RubricError as error:
-        first = error.faults[0]
-        location = first.path if first.line is None else f"{first.path}:{first.line}"
-        fault = first if first.rule == "unknown-rubric" else f"{location}: {first.rule}"  # the former names files alone
-        raise ModelFault(first.rule, f"found a rubric with faults of its own ({fault}), expected one without") from None
+        first_fault = error.faults[0]
+        location = first_fault.path if first_fault.line is None else f"{first_fault.path}:{first_fault.line}"
+        fault = (
+            first_fault if first_fault.rule == "unknown-rubric" else f"{location}: {first_fault.rule}"
+        )  # that fault only names files
+        raise ModelFault(
+            first_fault.rule, f"found a rubric with faults of its own ({fault}), expected one without"
+        ) from None
     if rubric is None:
         suggestion = unknown_word(name, shipped_rubrics())
         kinds = "a shipped rubric" if folder is None else "a file or a shipped rubric"
@@ -204,8 +208,8 @@ def compose(values: Values, find_rubric: FindRubric) -> Composed:
         return composed
     bases = _find_bases(names, find_rubric, composed)
     if "criteria" not in values:
-        taken = [_values_of(criterion) for base in bases for criterion in base.criteria]
-        composed.values["criteria"] = taken or ([_placeholder(0)] if composed.faults else [])
+        inherited = [_values_of(criterion) for base in bases for criterion in base.criteria]
+        composed.values["criteria"] = inherited or ([_placeholder(0)] if composed.faults else [])
     elif isinstance(values["criteria"], list):
         composed.values["criteria"] = [
             _written_out(entry, ("criteria", index), bases, composed) for index, entry in enumerate(values["criteria"])
@@ -247,21 +251,23 @@ def _list_faults(names: list[Any]) -> Iterator[tuple[Place, str, str]]:
 
 
 def _written_out(entry: Any, place: Place, bases: list[Rubric], composed: Composed) -> Any:
-    """The entry itself, or the criterion it uses with the entry's keys on top; a key set to null is removed."""
+    """The entry itself, or the criterion that it uses, with keys replaced by the entry's; a null key is removed."""
     if not isinstance(entry, dict) or "use" not in entry:
         return entry
-    wanted = entry["use"]
+    criterion_id = entry["use"]
     overrides = {key: value for key, value in entry.items() if key != "use"}
-    owners = [base for base in bases if wanted in [criterion.id for criterion in base.criteria]]
+    owners = [base for base in bases if criterion_id in [criterion.id for criterion in base.criteria]]
     if len(owners) != 1:
-        composed.faults.append(((*place, "use"), _use_message((*place, "use"), wanted, bases, owners), "unknown-use"))
+        composed.faults.append(
+            ((*place, "use"), _use_message((*place, "use"), criterion_id, bases, owners), "unknown-use")
+        )
         return _placeholder(place[-1]) | overrides
-    taken = _values_of(owners[0].criterion(wanted))
+    used_values = _values_of(owners[0].criterion(criterion_id))
     if {"levels", "scale"} & overrides.keys():
-        taken = {key: value for key, value in taken.items() if key not in ("levels", "scale")}
+        used_values = {key: value for key, value in used_values.items() if key not in ("levels", "scale")}
     if overrides.get("gate") is True:
-        taken.pop("weight", None)
-    return {key: value for key, value in (taken | overrides).items() if value is not None}
+        used_values.pop("weight", None)
+    return {key: value for key, value in (used_values | overrides).items() if value is not None}
 
 
 def _placeholder(index: str | int) -> Values:
@@ -304,21 +310,21 @@ def _take_categories(composed: Composed, bases: list[Rubric]) -> None:
     listed = _listed(composed.values, "categories")
     criteria = _listed(composed.values, "criteria")
     have = [entry.get("id") for entry in listed if isinstance(entry, dict)]
-    wanted = [entry.get("category") for entry in criteria if isinstance(entry, dict)]
-    wanted += [entry.get("parent") for entry in listed if isinstance(entry, dict)]
-    added = _categories_around(wanted, have, bases)
+    names = [entry.get("category") for entry in criteria if isinstance(entry, dict)]
+    names += [entry.get("parent") for entry in listed if isinstance(entry, dict)]
+    added = _categories_around(names, have, bases)
     composed.faults += _ambiguous_categories(added, bases)
     if added:
         dumped = (category.model_dump(mode="json", by_alias=True, exclude_defaults=True) for category in added.values())
         composed.values["categories"] = [*listed, *dumped]
 
 
-def _categories_around(wanted: list[Any], have: list[Any], bases: list[Rubric]) -> dict[str, Category]:
-    """Categories of the bases with the wanted names, by id, and their ancestors; without those in the file."""
+def _categories_around(names: list[Any], present: list[Any], bases: list[Rubric]) -> dict[str, Category]:
+    """Categories of the bases with the wanted names and their ancestors, by id, without categories in the file."""
     categories = {category.id: category for base in reversed(bases) for category in base.categories}
-    listed_ids = {name for name in have if isinstance(name, str)}
+    listed_ids = {name for name in present if isinstance(name, str)}
     added: dict[str, Category] = {}
-    for name in wanted:
+    for name in names:
         above = name
         while isinstance(above, str) and above in categories and above not in listed_ids and above not in added:
             added[above] = categories[above]
@@ -332,16 +338,16 @@ def _take_schemas(composed: Composed, bases: list[Rubric]) -> None:
     is_needed = any(_is_schema_criterion(entry) for entry in _listed(composed.values, "criteria"))
     if not is_needed or not isinstance(own_schemas, dict):
         return
-    taken: Values = {}
+    inherited: Values = {}
     for base in bases:
         for name, schema in base.schemas.items():
-            if name not in own_schemas and taken.setdefault(name, schema) != schema:
+            if name not in own_schemas and inherited.setdefault(name, schema) != schema:
                 message = f"extends: found different schemas {quote_value(name)} in {base.id} and before it"
                 composed.faults.append(
                     (("extends",), f"{message}, expected equal ones, or one under schemas", "unsafe-schema")
                 )
-    if taken:
-        composed.values["schemas"] = taken | own_schemas
+    if inherited:
+        composed.values["schemas"] = inherited | own_schemas
 
 
 def _is_schema_criterion(entry: Any) -> bool:

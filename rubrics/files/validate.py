@@ -53,12 +53,12 @@ def validate(values: dict[str, Any], folder: Path | None = None) -> tuple[Rubric
     return place_files(rubric, folder), _first(faults, _unknown_levels(rubric.criteria), _out_of_reach(rubric))
 
 
-def _first(*found: Iterable[FoundFault], most: int = MOST_FAULTS) -> list[FoundFault]:
-    return list(islice(chain(*found), most))
+def _first(*fault_lists: Iterable[FoundFault], most: int = MOST_FAULTS) -> list[FoundFault]:
+    return list(islice(chain(*fault_lists), most))
 
 
 def validate_case_criteria(values: list[Any]) -> tuple[tuple[CaseCriterion, ...], list[FoundFault]]:
-    """Validate per-case criteria. Returns them, or none if they are invalid, and their faults under `criteria`.
+    """Validate per-case criteria. Returns (criteria, or none if one is invalid; faults under `criteria`).
 
     values: as parsed from JSON. They are validated as JSON text, as in every later use. The model's faults are those of
     the first invalid criterion, as a file may have many such rows.
@@ -66,8 +66,8 @@ def validate_case_criteria(values: list[Any]) -> tuple[tuple[CaseCriterion, ...]
     try:
         criteria = CASE_CRITERIA.validate_json(json.dumps(values))
     except ValidationError as error:
-        last = next((place[0] for fault in error.errors() if (place := fault["loc"])), len(values))
-        around = {"criteria": values[: int(last) + 1]}
+        first_invalid = next((place[0] for fault in error.errors() if (place := fault["loc"])), len(values))
+        around = {"criteria": values[: int(first_invalid) + 1]}
         model_faults = _model_faults(error, around, set(), ("criteria",))
         return (), _first(_bools_for_numbers(around), method_faults(around), model_faults, most=MOST_FAULTS_OF_ROW)
     around = {"criteria": values}
@@ -82,8 +82,8 @@ def _model_faults(
 ) -> Iterator[FoundFault]:
     """Faults found by the model.
 
-    reported: lists whose repeated ids are already reported entry by entry. above: place of the model in the values;
-    `criteria` means per-case criteria, which cannot use another rubric's.
+    reported: lists whose repeated ids are already reported by entry. above: place of the model in the values;
+    `criteria` means per-case criteria, which cannot use criteria of another rubric.
     """
     criterion_keys = keys_of(CaseCriterion) if above else CRITERION_KEYS
     for fault in error.errors(include_url=False):
@@ -195,16 +195,16 @@ def _repeats_in(entries: Any, place: Place) -> Iterator[FoundFault]:
         entry_id = entry.get("id")
         if isinstance(entry_id, bool) or not isinstance(entry_id, (str, int)):
             continue
-        here = (*place, index, "id")
+        id_place = (*place, index, "id")
         if str(entry_id) in seen:
-            yield here, f"{place_text(here)}: found {entry_id!r} again, expected each id once", "repeated-id"
+            yield id_place, f"{place_text(id_place)}: found {entry_id!r} again, expected each id once", "repeated-id"
         seen.add(str(entry_id))
 
 
 def place_files(rubric: Rubric, folder: Path | None, prefix: str = "") -> Rubric:
     """Rubric whose checks read the files that their settings name below the folder.
 
-    prefix: put before these names, for a rubric that one in a higher folder extends.
+    prefix: put before these names, if a rubric in a higher folder extends this one.
     """
     if folder is None or not any(_named_files(criterion.method) for criterion in rubric.criteria):
         return rubric
@@ -221,7 +221,7 @@ def _placed(criterion: Criterion, folder: Path, prefix: str) -> Criterion:
 
 
 def unreadable_files(criteria: Sequence[Criterion]) -> list[tuple[str, str]]:
-    """Criterion and setting of each file that a rubric names without being a file itself, as one of a lake."""
+    """Criterion and setting of each file that a rubric names if the rubric is no file itself, such as one in a lake."""
     return [
         (criterion.id, name)
         for criterion in criteria
@@ -285,7 +285,7 @@ def _check_faults(
 
 
 def _schemas_faults(values: dict[str, Any]) -> Iterator[FoundFault]:
-    """Faults of the schemas that others may refer to."""
+    """Faults of the rubric's named schemas."""
     schemas = schemas_in(values)
     for name, schema in schemas.items():
         yield from _schema_faults(schema, schemas, ("schemas", name))

@@ -1,4 +1,4 @@
-"""Versions of a rubric: a canonical text, its digest, differences in words, and the version step.
+"""Versions of a rubric: canonical text, digest, described differences, and the required version step.
 
 The version step that a change requires depends on what changed: wording, content, or the way of scoring.
 """
@@ -48,7 +48,7 @@ def rubric_digest(rubric: Rubric) -> str:
 
 
 def question_digest(question: Criterion | Overall) -> str:
-    """Digest of what a person is asked: name, description and levels from the worst to the best; 32 hex digits.
+    """Digest of a question to people: name, description and levels from the worst to the best; 32 hex digits.
 
     A person's rating belongs to this text. Method, weight, threshold and the levels' scores are excluded.
     """
@@ -123,8 +123,8 @@ def _differences(path: tuple[str, ...], place: str, old: Any, new: Any) -> Itera
         return
     if isinstance(old, dict) and isinstance(new, dict):
         for key in dict.fromkeys([*old, *new]):
-            here = f"{place}.{key}".removeprefix(".")
-            yield from _differences((*path, key), here, old.get(key, ABSENT), new.get(key, ABSENT))
+            key_place = f"{place}.{key}".removeprefix(".")
+            yield from _differences((*path, key), key_place, old.get(key, ABSENT), new.get(key, ABSENT))
     elif _has_ids(old) and _has_ids(new):
         yield from _list_differences(path, place, old, new)
     else:
@@ -142,13 +142,13 @@ def _has_ids(value: Any) -> bool:
 def _list_differences(path: tuple[str, ...], place: str, old: Any, new: Any) -> Iterator[Difference]:
     olds, news = ({entry["id"]: entry for entry in entries} for entries in (old, new))
     for entry_id in dict.fromkeys([*olds, *news]):
-        here = f"{place}[{entry_id}]"
+        entry_place = f"{place}[{entry_id}]"
         if entry_id not in news:
-            yield Difference((*path, entry_id), olds[entry_id], ABSENT, f"{here}: removed")
+            yield Difference((*path, entry_id), olds[entry_id], ABSENT, f"{entry_place}: removed")
         elif entry_id not in olds:
-            yield Difference((*path, entry_id), ABSENT, news[entry_id], f"{here}: added")
+            yield Difference((*path, entry_id), ABSENT, news[entry_id], f"{entry_place}: added")
         else:
-            yield from _differences((*path, entry_id), here, olds[entry_id], news[entry_id])
+            yield from _differences((*path, entry_id), entry_place, olds[entry_id], news[entry_id])
     before, after = [key for key in olds if key in news], [key for key in news if key in olds]
     if before != after:
         yield Difference(path, before, after, f"{place}: order {', '.join(before)} -> {', '.join(after)}")
@@ -173,8 +173,8 @@ def _excerpts(old: Any, new: Any) -> tuple[str, str]:
     texts = [_shown(old), _shown(new)]
     shared = next((index for index, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1]), 0)
     start = max(0, shared - MOST_SHOWN // 3) if max(map(len, texts)) > MOST_SHOWN else 0
-    first, second = (_excerpt(text, start) for text in texts)
-    return first, second
+    old_excerpt, new_excerpt = (_excerpt(text, start) for text in texts)
+    return old_excerpt, new_excerpt
 
 
 def _shown(value: Any) -> str:
@@ -184,12 +184,12 @@ def _shown(value: Any) -> str:
 
 
 def _excerpt(text: str, start: int) -> str:
-    cut = text[start : start + MOST_SHOWN]
-    return f"{'...' if start else ''}{cut}{'...' if start + MOST_SHOWN < len(text) else ''}"
+    excerpt = text[start : start + MOST_SHOWN]
+    return f"{'...' if start else ''}{excerpt}{'...' if start + MOST_SHOWN < len(text) else ''}"
 
 
-SMALL_MOVE = 0.05  # of a threshold: its meaning stays the same
-SMALL_SHARE = 0.005  # of the whole score: the weight stays practically the same
+SMALL_MOVE = 0.05  # change of a threshold that keeps its meaning
+SMALL_SHARE = 0.005  # change of a weight's share that has practically no effect
 ROUNDING = 1e-9
 MOST_REASONS = 3
 WIDEST_LEVELS = 80
@@ -199,7 +199,7 @@ Reason = tuple[Step, str]
 Path = tuple[str, ...]
 
 _SIZES: tuple[Step, ...] = ("none", "patch", "minor", "major")
-# Steps for changed keys of the same method; other changes are a different way of scoring.
+# Version steps for changed keys of the same method; any other key changes the way of scoring.
 _METHOD_STEPS: dict[str, Step] = {
     "settings": "minor",
     "schema": "minor",
@@ -207,7 +207,7 @@ _METHOD_STEPS: dict[str, Step] = {
     "can_abstain": "minor",
     "lists_requirements": "minor",
     "field": "minor",
-    "guidance": "patch",  # words for the judge, like descriptions
+    "guidance": "patch",  # text for the judge, like a description
     "examples": "patch",
 }
 
@@ -222,7 +222,7 @@ class VersionStep:
 
 @dataclass(frozen=True, slots=True)
 class StepFault:
-    """Version that does not fit its changes. expected: smallest version that does."""
+    """Version that does not fit its changes. expected: smallest version that fits."""
 
     message: str
     expected: str
@@ -249,12 +249,12 @@ def required_step(old: Rubric, new: Rubric) -> VersionStep:
 
 def step_between(old_version: str, new_version: str) -> Literal["none", "patch", "minor", "major", "back"]:
     """First number of the version that increased; "back" if the new version is lower."""
-    old, new = _numbers(old_version), _numbers(new_version)
-    if new <= old:
-        return "none" if new == old else "back"
-    if new[0] > old[0]:
+    old_numbers, new_numbers = _numbers(old_version), _numbers(new_version)
+    if new_numbers <= old_numbers:
+        return "none" if new_numbers == old_numbers else "back"
+    if new_numbers[0] > old_numbers[0]:
         return "major"
-    return "minor" if new[1] > old[1] else "patch"
+    return "minor" if new_numbers[1] > old_numbers[1] else "patch"
 
 
 def next_version(version: str, step: Step) -> str:
@@ -271,8 +271,8 @@ def next_version(version: str, step: Step) -> str:
 
 def step_fault(old: Rubric, new: Rubric) -> StepFault | None:
     """Fault of `new`'s version as the successor of `old`; None if it is valid."""
-    required, taken = required_step(old, new), step_between(old.version, new.version)
-    if taken != "back" and _SIZES.index(taken) >= _SIZES.index(required.step):
+    required, actual_step = required_step(old, new), step_between(old.version, new.version)
+    if actual_step != "back" and _SIZES.index(actual_step) >= _SIZES.index(required.step):
         return None
     expected = next_version(old.version, required.step)
     message = f"found {new.version} after {old.version}"
@@ -302,7 +302,7 @@ def _step_of(difference: Difference, old: Rubric, new: Rubric, moved: dict[str, 
         ):
             return "major"
         case ("criteria", _, "category"):
-            return "major" if old.categories or new.categories else "minor"  # without a tree it is a label
+            return "major" if old.categories or new.categories else "minor"  # without a tree a category is a label
         case ("pass_threshold",) | ("criteria", _, "threshold"):
             return _threshold_step(difference)
         case ("criteria", criterion_id, "weight"):
@@ -311,7 +311,7 @@ def _step_of(difference: Difference, old: Rubric, new: Rubric, moved: dict[str, 
             return _METHOD_STEPS.get(key, "major")
     is_whole_part = len(difference.path) == 2 and difference.path[0] in ("criteria", "categories")
     is_scoring = difference.path == ("overall",) or difference.path[0] in ("schemas", "taxonomy")
-    is_scoring |= difference.path[-1] in ("decide", "alpha", "max_failure_rate")  # decides over the same scores
+    is_scoring |= difference.path[-1] in ("decide", "alpha", "max_failure_rate")  # changes the decision, not the scores
     return "minor" if is_whole_part or is_scoring else "patch"
 
 
@@ -353,7 +353,7 @@ def _scoring_summaries(old: Criterion, new: Criterion) -> Iterator[tuple[Path, R
 
 
 def _levels_sentence(place: str, old: tuple[Level, ...], new: tuple[Level, ...]) -> str | None:
-    """Change of the levels' ids or scores, in words; None if only their texts changed."""
+    """Sentence on a change of the levels' ids or scores; None if only their texts changed."""
     is_same = len(old) == len(new) and all(
         before.id == after.id and abs(before.score - after.score) <= ROUNDING
         for before, after in zip(old, new, strict=True)
@@ -387,7 +387,7 @@ def _is_wording(inner: list[str], difference: Difference) -> bool:
 
 
 def _moved_shares(old: Rubric, new: Rubric) -> dict[str, str]:
-    """Criteria whose share of the whole changed, in words, by id.
+    """Sentence on the changed share of each criterion, by id.
 
     Only criteria weighted in both rubrics are compared: adding or removing one keeps the ratios of the others.
     """

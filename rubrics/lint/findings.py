@@ -17,7 +17,7 @@ Severity = Literal["error", "warning", "note"]  # a note requires no action
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Rule of lint. mend: remedy, for findings without a more specific one."""
+    """Rule of lint. mend: remedy for findings without a more specific remedy."""
 
     id: str
     severity: Severity
@@ -27,7 +27,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Remark of a rule about a place of a rubric: "found .., expected ..". mend: remedy; empty for the rule's own."""
+    """Remark of a rule about a place of a rubric: "found .., expected ..". mend: remedy; empty: the rule's remedy."""
 
     place: Place
     message: str
@@ -58,7 +58,7 @@ _FINDERS: dict[str, FindRemarks] = {}
 
 
 def declare_rule(rule: Rule) -> Rule:
-    """Declare a rule that needs more than a rubric to be found."""
+    """Declare a rule whose check needs more than the rubric itself."""
     _RULES[rule.id] = rule
     return rule
 

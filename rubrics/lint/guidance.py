@@ -1,4 +1,4 @@
-"""Faults of proposed guidance: words of its cases, names of models, lengths, orders to the judge."""
+"""Faults of proposed guidance: phrases of its cases, names of models, excessive length, orders to the judge."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -10,7 +10,7 @@ from gradebook.rubrics.prompts.guidance import LONGEST_GUIDANCE, Proposal
 from gradebook.rubrics.prompts.prompt_text import inert_text
 
 LONGEST_SHARED = 5  # words in a row that guidance may share with a case
-LEAST_QUOTED = 3  # words of a quotation that a case has
+LEAST_QUOTED = 3  # words of a quotation that may not be in a case
 _LENGTH = re.compile(
     r"\b(?:\d+|one|two|three|four|five|ten|twenty|fifty|hundred)\s+(?:words?|characters?|tokens?|sentences?|lines?|"
     r"paragraphs?)\b|\b(?:long|short)(?:er|est)\b|\blength\b|\bword ?count\b",
@@ -28,7 +28,7 @@ _ORDER = re.compile(
 def proposal_faults(
     proposal: Proposal, criterion: Criterion, texts: Iterable[str], models: Collection[str]
 ) -> tuple[str, ...]:
-    """Reasons not to try a proposal; none if it may be tried.
+    """Reasons not to try a proposal; empty if it may be tried.
 
     texts: prompts, outputs, references and notes that the proposing model was shown. models: names in the outputs.
     """
@@ -68,13 +68,13 @@ def _names(text: str, name: str) -> bool:
 
 
 def _shared_phrase(proposed: str, own_words: str, texts: tuple[str, ...]) -> str | None:
-    """Words in a row that the proposal shares with a case and not with today's question; None without any."""
-    known = _phrases(own_words)
-    shown: set[tuple[str, ...]] = set()
+    """Phrase that the proposal shares with a case but not with the current question; None without any."""
+    own_phrases = _phrases(own_words)
+    case_phrases: set[tuple[str, ...]] = set()
     for text in texts:
-        shown |= _phrases(text)
+        case_phrases |= _phrases(text)
     for phrase in _ordered_phrases(proposed):
-        if phrase in shown and phrase not in known:
+        if phrase in case_phrases and phrase not in own_phrases:
             return " ".join(phrase)
     folded = tuple(" ".join(words_of(text)) for text in texts)
     for match in QUOTED.finditer(proposed):

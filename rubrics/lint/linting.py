@@ -29,7 +29,7 @@ def lint_text(
 
     previous: version before this one, for the version step. folder: location of the files that the rubric may extend;
     None allows only shipped rubrics. allows: whether the environment lets a function, as `module.path:name`, run.
-    today: from which the age of the weights' review counts; None: it is not looked at.
+    today: reference date for the age of the weights' review; None: the age is not checked.
     """
     try:
         rubric = parse_rubric(text, path, folder)

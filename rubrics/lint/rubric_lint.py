@@ -19,7 +19,7 @@ from gradebook.rubrics.lint.findings import PARSER_RULES, LintFinding
 from gradebook.rubrics.lint.linting import lint_text, rules
 
 MOST_FINDINGS_SHOWN = 3
-MOST_CHARACTERS = 200_000  # of a rubric
+MOST_CHARACTERS = 200_000  # characters of a rubric
 MOST_ENTRIES = 5_000  # commas, opening brackets and line ends, each of which may start a faulty criterion
 
 

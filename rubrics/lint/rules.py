@@ -37,7 +37,7 @@ from gradebook.rubrics.model.methods import (
 from gradebook.rubrics.model.rubric import TOP, Criterion, Rubric, WeightTree, score_range
 from gradebook.rubrics.text.plain_words import Place
 
-FEWEST_CONCRETE = 4  # words besides the vague ones; plus three for each of those
+FEWEST_CONCRETE = 4  # words besides vague words, plus three for each vague word
 _VACUOUS = (
     "output outputs reply response answer text message level overall quality very quite mostly generally rather fairly "
     "somewhat more less most well manner way not no"
@@ -90,9 +90,9 @@ def _vague_words(level: Level) -> list[str]:
     return vague if len(concrete_words) < max(FEWEST_CONCRETE, 3 * len(vague)) else []
 
 
-LEAST_OVERLAP = 0.8  # words in both over words in either (Jaccard)
+LEAST_OVERLAP = 0.8  # Jaccard index: common words divided by all words of both texts
 FEWEST_WORDS = 4
-MOST_COMPARED = 100  # earlier criteria for each criterion
+MOST_COMPARED = 100  # earlier criteria that a criterion is compared with
 
 _Words = frozenset[str]
 
@@ -136,8 +136,8 @@ def _overlap(one: _Words, other: _Words) -> float:
     return shared / (len(one) + len(other) - shared)
 
 
-MOST_CRITERIA = 10  # in one group; with more, the weights become small and the ratings careless
-FEWEST_CRITERIA = 3  # with fewer, one verdict decides the score
+MOST_CRITERIA = 10  # most criteria of one group; with more, weights become small and ratings careless
+FEWEST_CRITERIA = 3  # fewest criteria; with fewer, one verdict decides the score
 _STATUS_WORD = re.compile(r"(?:^|_)(?:final|latest|draft|copy|old|tmp|temp|v\d+)$")
 _GENERIC = "output reply response answer text message model result assistant criterion quality"
 GENERIC_WORDS = frozenset(_GENERIC.split())
@@ -249,7 +249,7 @@ def _roots_of_name(criterion: Criterion) -> frozenset[str]:
 
 
 MOST_NAMED = 12
-MOST_POINTS = 11  # of a scale, as from 0 to 10; more of them are a count or a share, which people type
+MOST_POINTS = 11  # points of a scale, as from 0 to 10; more points are a count or a share, which people type
 
 
 @register_rule("levels-out-of-order", "warning", "List the levels from the worst to the best.")
@@ -332,7 +332,7 @@ def _scale_remarks(criterion: Criterion, place: Place, bare: list[tuple[Place, L
         yield Remark((*place, "scale"), message, f"Describe the points of {criterion.id} under scale.points.")
 
 
-LONGEST_EXAMPLE = 4_000  # characters
+LONGEST_EXAMPLE = 4_000  # characters of an example
 
 
 @register_rule("long-example", "note", "Shorten the example to the passages that decide its level.")
@@ -363,12 +363,13 @@ def _examples(rubric: Rubric) -> Iterator[tuple[int, tuple[JudgedExample, ...]]]
 
 
 FEWEST_EQUAL = 3
-# For a weight_sum below 1, a share of it. A third has no finite decimal form, so three times 0.333 (0.999) counts as 1.
-# Three times 0.33 (0.99) does not: it is as far off as 0.5 + 0.49, where a weight is wrong; one of the thirds is 0.34.
+# Relative for a weight_sum below 1. A third has no finite decimal form, so three weights of 0.333 (sum 0.999) count as
+# 1. Three weights of 0.33 (sum 0.99) do not: 0.5 + 0.49, a wrong weight, has the same sum; one of the thirds should be
+# 0.34.
 SUM_TOLERANCE = 0.005
 USUAL_SUMS = (1, 100)
 USUAL_TOLERANCE = 0.01  # share of the sum
-ROUNDING = 1e-9  # of the sum itself: ten weights of 0.1 add up to slightly less than 1
+ROUNDING = 1e-9  # rounding error of a sum: ten weights of 0.1 add up to slightly less than 1
 
 
 @register_rule("equal-weights", "warning", "Weight the criteria by importance, or give a rationale for equal weights.")

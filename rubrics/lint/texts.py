@@ -1,6 +1,6 @@
 """Texts of a rubric: their places, and descriptions as comparable words.
 
-Only English words are dropped and stemmed.
+Stop words and stemming are those of English.
 """
 
 import re
@@ -19,7 +19,7 @@ QUOTE = (
     r"(?<!\w)['\u2018][^'\u2018\u2019]{1,200}['\u2019](?!\w))"
 )
 QUOTED = re.compile(QUOTE)
-# Few endings, as "content" and "context", or "form" and "formality", must stay apart: accura-cy, relevan-t, fact-ual.
+# Few endings (accura-cy, relevan-t, fact-ual): "content" and "context", "form" and "formality" must stay distinct.
 _ENDING = re.compile(r"(?<=\w{4})(?:ual(?:ly)?|ness|ly|(?<=[ae]n)(?:c[ey]|t)(?:ly)?|(?<=a)(?:cy|te(?:ly)?))$")
 _GRAMMAR = (
     "a an the is are was were be been being do does did has have had of to in on at by for from with as it its this "

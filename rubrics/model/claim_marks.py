@@ -1,4 +1,4 @@
-"""Verdicts on claims, of a judge or of people, and the score that they make."""
+"""Verdicts on claims, by a judge or by people, and the score from them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,10 @@ CLAIM_LEVELS = (
 
 
 class ClaimMark(NamedTuple):
-    """A person's verdict on a claim. verdict: id of one of `CLAIM_LEVELS`; None if it does not apply, or not any more.
+    """A person's verdict on a claim.
 
-    side: the text that makes the claim, output or reference; claim: its words, as a run found them.
+    verdict: id of one of `CLAIM_LEVELS`; None if no verdict applies, or the mark was withdrawn. side: the text that
+    makes the claim, output or reference; claim: its text, as a run found it.
     """
 
     side: str
@@ -27,7 +28,7 @@ class ClaimMark(NamedTuple):
 
 
 def score_claims_of(measure: ClaimMeasure, verdicts: Mapping[str, Sequence[str]]) -> float | None:
-    """Score in 0..1. verdicts: by side, each with one or more; None for a measure that takes more than verdicts."""
+    """Score in 0..1; None for a measure that needs more than verdicts. verdicts: by side, one or more each."""
     shares = [of_side.count("supported") / len(of_side) for of_side in verdicts.values()]
     match measure:
         case "supported" | "recall":
@@ -42,7 +43,7 @@ def score_claims_of(measure: ClaimMeasure, verdicts: Mapping[str, Sequence[str]]
 
 
 def score_marks(measure: ClaimMeasure, marks: Sequence[ClaimMark]) -> float | None:
-    """Score that a person's marks make; None without one that applies, or as `score_claims_of`."""
+    """Score from a person's marks; None without an applicable mark, or as `score_claims_of`."""
     verdicts: dict[str, list[str]] = {}
     for mark in marks:
         if mark.verdict is not None:

@@ -40,7 +40,7 @@ def refuse_incomplete(prompts: str | None, endpoint: str | None, checkpoint: str
 
 
 def chat_of(prompt: str | Messages, system: str | None) -> Messages:
-    """Messages of a prompt. system: put first, unless the prompt has instructions of its own."""
+    """Messages of a prompt. system: system message put first, unless the prompt has one."""
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     if system is None or any(message["role"] in _OWN_INSTRUCTIONS for message in messages):
         return messages
@@ -55,8 +55,8 @@ def chat_digest(messages: Messages) -> str:
 def collect_key(settings_digest: str, model: str, checkpoint: str | None, chat: str, sample_index: int) -> str:
     """Key of a reply: a digest of everything that affects it, 32 hex digits.
 
-    settings_digest: of the model. chat: digest of the messages. One address may serve several checkpoints under
-    the same name, so the checkpoint and the name of the outputs count too.
+    settings_digest: of the model's settings. chat: digest of the messages. One address may serve several checkpoints
+    under the same name, so the checkpoint and the model's name in the outputs are included.
     """
     return digest_of(json.dumps([COLLECT_VERSION, settings_digest, model, checkpoint, chat, sample_index]))
 

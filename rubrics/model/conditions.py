@@ -1,4 +1,4 @@
-"""Conditions on a row, by which a criterion applies to some outputs: parsed once, evaluated over plain values.
+"""Conditions on a row, which limit a criterion to some outputs: parsed once, evaluated on plain values.
 
 condition  = conjunction ("or" conjunction)*
 conjunction = unit ("and" unit)*
@@ -7,7 +7,7 @@ predicate  = "exists" | SIGN value | "in" list | "not" "in" list
 list       = "(" value ("," value)* ")"
 value      = 'text' | "text" | number | true | false
 
-A comparison with a missing field is false, that with `!=` and `not in` too; `not (...)` is plain negation.
+A comparison with a missing field is false, also with `!=` and `not in`; `not (...)` is plain negation.
 """
 
 import math
@@ -26,14 +26,14 @@ from gradebook.rubrics.model.levels import Frozen
 
 METADATA = "metadata"
 NUMBERS = ("sample_index",)
-LISTS = ("context",)  # which may only exist
+LISTS = ("context",)  # fields with lists, allowed only with `exists`
 TEXTS = ("model", "checkpoint", "case_id", "cluster", "prompt", "output", "reference")
 ROW_FIELDS = (*TEXTS, *NUMBERS, *LISTS)
 MOST_CHARACTERS = 2_000
 MOST_DEPTH = 50
 MOST_SHOWN = 40
 LARGEST_EXACT = 2**53  # each whole number up to this is a float
-# Start of the reason of a verdict on an output that a criterion does not apply to; int_conditional_gaps.sql has it too.
+# Prefix of the reason of a verdict if the criterion does not apply to the output; also in int_conditional_gaps.sql.
 UNMET = "not_applicable: condition not met, "
 _OPERATORS = {
     "=": operator.eq,
@@ -60,7 +60,7 @@ Value = str | float | bool
 
 
 class Misfit(ValueError):
-    """A row's value has another type than the condition compares it with."""
+    """A row's value has another type than the condition's value."""
 
     def __init__(self, field: str, found: str, expected: str) -> None:
         super().__init__(field, found, expected)  # args == parameters, so it pickles
@@ -97,12 +97,12 @@ class Exists:
         return f"{self.field} exists"
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """Whether the row meets it."""
+        """Whether the row meets the condition."""
         value = self.field.read(row)
         return value is not None and not (isinstance(value, list | tuple) and not value)
 
     def fields(self) -> Iterator[RowField]:
-        """Fields that it reads, in order."""
+        """Fields that the condition reads, in order."""
         yield self.field
 
 
@@ -118,18 +118,18 @@ class Compared:
         return f"{self.field} {self.sign} {_literal(self.value)}"
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """Whether the row meets it. Raises `Misfit`."""
+        """Whether the row meets the condition. Raises `Misfit`."""
         value = self.field.read(row)
         return value is not None and bool(_OPERATORS[self.sign](_fitting(self.field, value, self.value), self.value))
 
     def fields(self) -> Iterator[RowField]:
-        """Fields that it reads, in order."""
+        """Fields that the condition reads, in order."""
         yield self.field
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Whether the value of a field is, or is not, one of some values of one type."""
+    """Whether a field's value is, or is not, in a list of values of one type."""
 
     field: RowField
     values: tuple[Value, ...]
@@ -140,12 +140,12 @@ class Listed:
         return f"{self.field} {'not in' if self.is_negated else 'in'} ({values})"
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """Whether the row meets it. Raises `Misfit`."""
+        """Whether the row meets the condition. Raises `Misfit`."""
         value = self.field.read(row)
         return value is not None and (_fitting(self.field, value, self.values[0]) in self.values) != self.is_negated
 
     def fields(self) -> Iterator[RowField]:
-        """Fields that it reads, in order."""
+        """Fields that the condition reads, in order."""
         yield self.field
 
 
@@ -160,17 +160,17 @@ class Negated:
         return f"not ({inner})" if isinstance(inner, Joined) else f"not {inner}"
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """Whether the row meets it. Raises `Misfit`."""
+        """Whether the row meets the condition. Raises `Misfit`."""
         return not self.condition.holds(row)
 
     def fields(self) -> Iterator[RowField]:
-        """Fields that it reads, in order."""
+        """Fields that the condition reads, in order."""
         yield from self.condition.fields()
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Conditions of which all, or any, have to hold; later ones are read only if the earlier leave it open."""
+    """Conjunction or disjunction of conditions; later conditions are evaluated only if earlier ones do not decide."""
 
     conditions: tuple["Condition", ...]
     is_all: bool
@@ -180,12 +180,12 @@ class Joined:
         return word.join(f"({inner})" if isinstance(inner, Joined) else str(inner) for inner in self.conditions)
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """Whether the row meets it. Raises `Misfit`."""
+        """Whether the row meets the condition. Raises `Misfit`."""
         outcomes = (condition.holds(row) for condition in self.conditions)
         return all(outcomes) if self.is_all else any(outcomes)
 
     def fields(self) -> Iterator[RowField]:
-        """Fields that it reads, in order."""
+        """Fields that the condition reads, in order."""
         for condition in self.conditions:
             yield from condition.fields()
 
@@ -195,7 +195,7 @@ Condition = Exists | Compared | Listed | Negated | Joined
 
 @lru_cache(maxsize=1_000)
 def parse_condition(text: str) -> Condition:
-    """Parse a condition. Raises `ModelFault` with the position, what was found and what is expected."""
+    """Parse a condition. Raises `ModelFault` with position, found text and expected text."""
     if len(text) > MOST_CHARACTERS:
         raise _fault(MOST_CHARACTERS, f"{len(text):,} characters", f"at most {MOST_CHARACTERS:,}")
     parser = _Parser(list(_tokens(text)))
@@ -211,7 +211,7 @@ def describe_values(condition: Condition, row: Mapping[str, Any]) -> str:
 
 
 def unmet_words(reason: str | None) -> str | None:
-    """Why a criterion does not apply, of the reason of a verdict; None for any other reason."""
+    """Clause on why a criterion does not apply, from a verdict's reason; None for any other reason."""
     return reason.removeprefix(UNMET) if reason is not None and reason.startswith(UNMET) else None
 
 
@@ -409,12 +409,12 @@ class CheckCondition(Frozen):
 
     @property
     def refusal(self) -> str:
-        """Why the criterion does not apply to an output."""
+        """Reason of verdicts on outputs that the criterion does not apply to."""
         return f"the {self.field} does not pass {self.check}"
 
 
 def _canonical(text: str) -> str:
-    """The one text of a condition, whatever its spaces and brackets. Raises `ModelFault`."""
+    """Canonical text of a condition, independent of spaces and brackets. Raises `ModelFault`."""
     canonical = str(parse_condition(text))
     parse_condition(canonical)
     return canonical

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Self
 
-MOST_FAULTS = 1_000  # of one file: its reader stops there
+MOST_FAULTS = 1_000  # faults of one file at which its reader stops
 MOST_FAULTS_SHOWN = 20
 
 
@@ -67,7 +67,7 @@ class ModelFault(ValueError):
 class InputError(GradebookError):
     """The command, a file or a setting is wrong; nothing was written.
 
-    place: option, file or field; alone, it is the whole message. found: value that came, or a whole clause where
+    place: option, file or field; without the other parts it is the whole message. found: the value, or a clause if
     `expected` is empty. expected: what is accepted instead. hint: next step for the reader.
     """
 
@@ -83,7 +83,7 @@ class InputError(GradebookError):
         return f"found {self.found}, expected {self.expected}" if self.expected else self.found or self.place
 
     def at(self, place: str, hint: str = "") -> Self:
-        """Same fault under the name of another option, with the hint that fits there."""
+        """Same fault for another option, with a hint for that option."""
         return type(self)(place, self.found or self.place, self.expected, hint)
 
     def __str__(self) -> str:
@@ -110,7 +110,7 @@ class _FaultsError(InputError):
 def show_faults(
     faults: Sequence[object], most: int = MOST_FAULTS_SHOWN, between: str = "\n", most_read: int = MOST_FAULTS
 ) -> str:
-    """First faults, and how many more there are; `and more` where the reader stopped at `most_read`."""
+    """Text of the first faults with the count of the others; `and more` if the reader stopped at `most_read`."""
     text = between.join(str(fault) for fault in faults[:most])
     if len(faults) <= most:
         return text
@@ -119,7 +119,7 @@ def show_faults(
 
 
 class FaultList:
-    """Faults of one file, at most `MOST_FAULTS`. error: makes the error of all of them."""
+    """Faults of one file, at most `MOST_FAULTS`. error: makes one error of all faults."""
 
     def __init__(self, error: Callable[[tuple[Fault, ...]], InputError]) -> None:
         self._error = error
@@ -193,7 +193,7 @@ class MissingKey(EndpointUnavailable):
 
 
 class RefusedSetting(EndpointUnavailable):
-    """The endpoint refuses what the default of a judge's setting sends, so no request was answered."""
+    """The endpoint refuses the default value of a judge's setting, so no request was answered."""
 
     def __init__(self, base_url: str, model: str, setting: str, value: str, reason: str) -> None:
         super().__init__(base_url, model, setting, value, reason)
@@ -225,4 +225,4 @@ class QualityNotMet(UnfinishedError):
 
 
 class Unscored(UnfinishedError):
-    """An output has no score where a trainer can't take a missing one; the reasons are those of its criteria."""
+    """An output has no score, and the trainer can't take a missing score; gives the reasons of its criteria."""

@@ -3,7 +3,11 @@
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-STAND_INS = ("dataknobs", "dimensions", "safety_gates")  # prefixes made by importers, for rules that cannot be imported
+STAND_INS = (
+    "dataknobs",
+    "dimensions",
+    "safety_gates",
+)  # prefixes of functions that importers write for rules that cannot be imported
 _MARK = "is_vectorised"
 
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])

@@ -9,7 +9,7 @@ import orjson
 
 Row = dict[str, Any]
 
-HALF_PAIR = re.compile("[\ud800-\udfff]")  # half of a surrogate pair, which Python's own reader of JSON lets through
+HALF_PAIR = re.compile("[\ud800-\udfff]")  # half of a surrogate pair, which Python's own JSON reader accepts
 
 
 def canonical_json(value: Any) -> str:
@@ -18,11 +18,11 @@ def canonical_json(value: Any) -> str:
 
 
 def drop_none(values: Mapping[str, Any]) -> Row:
-    """Keys whose value is not None."""
+    """Copy of a mapping without keys whose value is None."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 def digest_of(content: str | bytes) -> str:
-    """Digest of bytes, or of a text in UTF-8, which may hold half of a surrogate pair; 32 hex digits."""
+    """Digest of bytes, or of a text in UTF-8 (lone surrogates are allowed); 32 hex digits."""
     encoded = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
     return hashlib.blake2b(encoded, digest_size=16).hexdigest()

@@ -24,7 +24,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Frozen(BaseModel):
-    """Base of all models of a rubric file; the text under a field is its description, for docs and editors."""
+    """Base of all models of a rubric file; the docstring of a field is its description, for docs and editors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
 
@@ -135,9 +135,9 @@ def _shortened(point: str) -> str:
 
 
 def place_score(levels: Sequence[Level], score: float) -> tuple[str, dict[str, float]]:
-    """Id of the level nearest to a score, and the distribution over the levels on either side that has this mean.
+    """Id of the level nearest to a score, and the distribution over its two neighbouring levels with this mean.
 
-    levels: worst first. Raises `ValueError` for a score outside their scores, NaN among it.
+    levels: worst first. Raises `ValueError` for a score outside their range, or NaN.
     """
     lowest, highest = levels[0].score, levels[-1].score
     if not lowest <= score <= highest:

@@ -12,7 +12,7 @@ from gradebook.rubrics.model.taxonomy import Penalty, Severity
 
 _DOTTED = "[A-Za-z_][A-Za-z0-9_.]*"
 Mode = Literal["strict", "loose"]  # how a check reads an output
-MOST_EXAMPLES = 8  # of a judged criterion: each is sent with every request
+MOST_EXAMPLES = 8  # examples of a judged criterion: each is sent with every request
 FUNCTION_PATTERN = rf"^{_DOTTED}:{_DOTTED}$"
 MOST_STEPS_AT_ONCE = 50
 BASELINE = "baseline"  # the run that `--baseline` names, in place of a column or a model
@@ -25,10 +25,10 @@ OutputField = Annotated[str, Field(pattern=FIELD_PATTERN)]  # see `read_field`
 
 
 class MethodSettings(Frozen):
-    """Settings of a method, and the facts about it that other modules ask for.
+    """Settings of a method, and properties that other modules use.
 
-    is_asked: a judge scores it. is_read: a judge or a person reads the criterion's text. is_by_code: code decides, so
-    people need not rate it. is_for_rows: per-case criteria may have it; a row of a file must not choose code.
+    is_asked: a judge scores the criterion. is_read: a judge or a person reads the criterion's text. is_by_code: code
+    decides, so people need not rate it. is_for_rows: allowed for per-case criteria; rows may not choose code to run.
     has_own_text: the criterion's text changes the score.
     """
 
@@ -46,12 +46,12 @@ class MethodSettings(Frozen):
 
     @property
     def kind(self) -> str:
-        """Name of the way it is scored, in `METHODS` of tasks/methods."""
+        """Key of the scoring method in `METHODS` of tasks/methods."""
         return self.type
 
     @property
     def needs(self) -> frozenset[str]:
-        """Needs of a run beyond the outputs, of `NEEDS`."""
+        """Inputs that a run needs beyond the outputs, from `NEEDS`."""
         return frozenset({"judge"} if self.is_asked else ())
 
 
@@ -76,11 +76,14 @@ class CheckMethod(MethodSettings):
 
     @property
     def folder(self) -> Path | None:
-        """Folder of the rubric's file, where its settings name a file; None if no file may be read for them."""
+        """Folder of the files that the settings name; None if they may name no file."""
         return self._folder
 
     def placed(self, folder: Path, settings: dict[str, Any]) -> "CheckMethod":
-        """Same check with settings that name files below a folder. The folder is part of no digest and no table."""
+        """Copy of the check with settings that name files below a folder.
+
+        The folder is not part of digests or tables.
+        """
         method = self.model_copy(update={"settings": settings})
         method._folder = folder
         return method
@@ -174,14 +177,14 @@ class JudgeMethod(MethodSettings):
 
     @property
     def kind(self) -> str:
-        """`steps`, if it labels each step."""
+        """`steps` if the judge labels each step, else `judge`."""
         return "steps" if self.is_stepwise else self.type
 
     @property
     def needs(self) -> frozenset[str]:
-        """A judge; sounds and steps where they are judged."""
-        wanted = {"judge": True, "audio": self.hears_audio, "steps": self.is_stepwise or self.sees != "answer"}
-        return frozenset(name for name, is_wanted in wanted.items() if is_wanted)
+        """A judge; also sounds or steps, if they are judged."""
+        required = {"judge": True, "audio": self.hears_audio, "steps": self.is_stepwise or self.sees != "answer"}
+        return frozenset(name for name, is_wanted in required.items() if is_wanted)
 
     @model_validator(mode="after")
     def _steps_are_judged_by_themselves(self) -> Self:
@@ -225,7 +228,7 @@ class RatingsMethod(MethodSettings):
 
     @property
     def needs(self) -> frozenset[str]:
-        """Raters; steps where they are rated."""
+        """Raters; also steps, if they are rated."""
         return frozenset({"raters", *(["steps"] if self.is_stepwise else [])})
 
 
@@ -260,14 +263,16 @@ class ClaimsMethod(MethodSettings):
 
     @property
     def needs(self) -> frozenset[str]:
-        """A judge, and the columns that are read."""
+        """A judge, and the columns that the method reads."""
         return frozenset({"judge", self.against, self.of})
 
     @model_validator(mode="after")
     def _measure_fits(self) -> Self:
-        wanted = {"recall": "reference", "f1": "reference"} | dict.fromkeys(("passages", *CITATION_MEASURES), "context")
-        if wanted.get(self.measure, self.against) != self.against:
-            expected = f"against: {wanted[self.measure]}"
+        required = {"recall": "reference", "f1": "reference"} | dict.fromkeys(
+            ("passages", *CITATION_MEASURES), "context"
+        )
+        if required.get(self.measure, self.against) != self.against:
+            expected = f"against: {required[self.measure]}"
             raise ValueError(f"found measure: {self.measure} against {self.against}, expected {expected}")
         if self.of == "reference" and (self.against == "reference" or self.measure in CITATION_MEASURES):
             combination = f"of: reference with against: {self.against} and measure: {self.measure}"
@@ -298,7 +303,7 @@ class SimilarityMethod(MethodSettings):
 
     @property
     def needs(self) -> frozenset[str]:
-        """The column, or the baseline, that is compared with."""
+        """The column, or the baseline, to compare with."""
         return frozenset({self.against})
 
     @model_validator(mode="after")
@@ -327,7 +332,7 @@ class PreferenceMethod(MethodSettings):
 
     @property
     def needs(self) -> frozenset[str]:
-        """A judge, and the baseline if its answers are compared with."""
+        """A judge, and the baseline if outputs are compared with its answers."""
         return frozenset({"judge", *([BASELINE] if self.against == BASELINE else [])})
 
 

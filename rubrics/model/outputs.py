@@ -36,12 +36,12 @@ SHARD_SCHEMA = pa.schema(
         pa.field("sample_index", pa.int32(), nullable=False),
         pa.field("prompt", pa.string()),  # text, or chat messages as canonical JSON text
         pa.field("output", pa.string(), nullable=False),  # may be empty
-        pa.field("reference", pa.string()),  # of several right answers their JSON list
+        pa.field("reference", pa.string()),  # one right answer, or a JSON list of several
         pa.field("context", pa.list_(pa.string())),  # a single text becomes a list of one
         pa.field("metadata", pa.string()),  # JSON object text
         pa.field("criteria", pa.string()),  # JSON list text: per-case criteria
         pa.field("cluster", pa.string()),  # common origin of outputs of several cases, such as a document
-        pa.field("steps", STEPS_TYPE),  # of a trajectory, in order; null where the output came without
+        pa.field("steps", STEPS_TYPE),  # steps of a trajectory, in order; null if the row has none
     ]
 )
 
@@ -81,8 +81,9 @@ def output_id(output: Output) -> str:
     """Id of an output, from its content: 32 hex digits (BLAKE2b, 16 bytes) over every column.
 
     The digest covers the length of every text, then the texts: no two outputs share an encoding. A missing text has no
-    length, so it differs from an empty one. A cluster and steps are included only if present, under marks of their own:
-    outputs without them have the ids from before they existed. Raises `UnicodeEncodeError` on a lone surrogate.
+    length, so it differs from an empty text. A cluster and steps are included, with a mark, only if present: so outputs
+    without them have the same ids as in versions without these columns. Raises `UnicodeEncodeError` on a lone
+    surrogate.
     """
     case_id, model, checkpoint, sample_index, prompt, answer, reference, context, metadata, criteria = output[:10]
     cluster, steps = output[10:]
@@ -99,7 +100,7 @@ def output_id(output: Output) -> str:
 
 
 def shard_column(name: str, values: Iterable[Any]) -> pa.Array:
-    """Column of a shard from the values of its outputs, as `Output` has them: (output,)."""
+    """Column of a shard from values of `Output`: (output,)."""
     return steps_array(values) if name == "steps" else pa.array(values, SHARD_SCHEMA.field(name).type)
 
 
@@ -109,14 +110,14 @@ def stored_output(row: Mapping[str, Any]) -> Output:
 
 
 def reference_text(reference: str | list[str]) -> str:
-    """Stored form of a row's reference: of several right answers their JSON list."""
+    """Stored form of a row's reference: its text, or the JSON list of several right answers."""
     if isinstance(reference, str):
         return reference
     return reference[0] if len(reference) == 1 else canonical_json(reference)
 
 
 def reference_answers(text: str) -> list[str]:
-    """Right answers of a stored reference: of a JSON list of texts those that are not blank, and the whole list."""
+    """Right answers of a stored reference. A JSON list of texts gives its non-blank texts and the whole list."""
     if not (text.startswith('["') and text.endswith('"]')):
         return [text]
     try:
@@ -131,10 +132,10 @@ FIELD_PATTERN = r"^[^.]+(\.[^.]+)*$"  # keys of objects and indices of lists, fr
 
 
 def read_field(output: str, path: str) -> tuple[str | None, str | None]:
-    """Text of a field of an output that is JSON, or the reason why it has none; values other than texts as JSON.
+    """(text of a field of a JSON output, None), or (None, reason why there is none); other values than texts as JSON.
 
-    path: as `FIELD_PATTERN`: `reply`, `answer.parts.0`. An empty text is a field, null is none. Half of a surrogate
-    pair, which no text can hold, is read as U+FFFD.
+    path: as `FIELD_PATTERN`: `reply`, `answer.parts.0`. An empty text counts as a field, null does not. A lone
+    surrogate is read as U+FFFD.
     """
     try:
         value = json.loads(output)
@@ -218,7 +219,7 @@ def _misfit(row: Mapping[str, Any], column: str, problem: Mapping[str, Any]) -> 
 
 
 def _step_misfit(problem: Mapping[str, Any]) -> str:
-    """Describe the first problem of steps: which step, what was found and what is expected."""
+    """Describe the first problem of steps: step, found and expected value."""
     if len(problem["loc"]) == 1 and problem["type"] == "value_error":
         return str(problem["ctx"]["error"])
     if problem["type"] == "too_long":
@@ -253,13 +254,17 @@ def describe_value(value: object) -> str:
 
 def _cut(text: str) -> str:
     """First characters of a text, safe to display."""
-    cut = text if len(text) <= _MOST_SHOWN_CHARACTERS else f"{text[:_MOST_SHOWN_CHARACTERS]}..."
-    return cut.encode("unicode_escape", "backslashreplace").decode("ascii") if not cut.isprintable() else cut
+    shortened = text if len(text) <= _MOST_SHOWN_CHARACTERS else f"{text[:_MOST_SHOWN_CHARACTERS]}..."
+    return (
+        shortened.encode("unicode_escape", "backslashreplace").decode("ascii")
+        if not shortened.isprintable()
+        else shortened
+    )
 
 
 _CONVERSATION = "messages"
-_NO_NAME = "FOUND"  # in place of a likely name
-# Likely names of a column in files that name it differently.
+_NO_NAME = "FOUND"  # placeholder in a hint without a likely name
+# Alternative names of columns in users' files.
 _COMMON_NAMES = {
     "case_id": ("id", "case", "prompt_id", "question_id", "key", "task_id"),
     "model": ("model_name", "model_id", "generator", "engine"),
@@ -288,7 +293,7 @@ def column_faults(
     """Faults of a file's columns: repeated ones, and missing ones that are mapped or required."""
     column_map = column_map or {}
     columns = list(columns)
-    made = optional_columns(columns, column_map) + _of_conversations(columns, column_map)
+    derived = optional_columns(columns, column_map) + _of_conversations(columns, column_map)
     counts = Counter(columns)
     listing = f"found the columns {', '.join(counts)}" if counts else "found no columns"
     twice = [f"found the column {name} {count} times, expected it once" for name, count in counts.items() if count > 1]
@@ -301,7 +306,7 @@ def column_faults(
         f"{listing}; expected {column}: name the column that holds it, --map {column}={_likely_name(column, counts)}"
         + _alternative(column, counts)
         for column in required
-        if column not in column_map and column not in counts and column not in made
+        if column not in column_map and column not in counts and column not in derived
     ]
     return tuple(Fault(path, line, message) for message in [*twice, *mapped, *missing])
 
@@ -314,7 +319,7 @@ def _repeat_hint(source: str) -> str:
 def has_conversations(columns: Collection[str], column_map: Mapping[str, str], *, is_run: bool = False) -> bool:
     """Whether rows of these columns hold their answer as the last of `messages`, as OpenAI's files do.
 
-    is_run: `messages` are the run of an agent, also beside a prompt or an output.
+    is_run: `messages` are an agent's run, and may stand beside a prompt or an output.
     """
     if _CONVERSATION not in columns or _CONVERSATION in column_map.values():
         return False
@@ -324,7 +329,7 @@ def has_conversations(columns: Collection[str], column_map: Mapping[str, str], *
 def optional_columns(
     columns: Collection[str], column_map: Mapping[str, str], *, is_run: bool = False
 ) -> tuple[str, ...]:
-    """Columns that rows of conversations may omit besides prompt and output: no column has a likely name for them."""
+    """Columns, besides prompt and output, that conversation rows may omit if no column has a likely name for them."""
     if not has_conversations(columns, column_map, is_run=is_run):
         return ()
     is_open = {column: not {column, *_COMMON_NAMES[column]} & set(columns) for column in ("case_id", "model")}
@@ -336,7 +341,7 @@ def _of_conversations(columns: Collection[str], column_map: Mapping[str, str]) -
 
 
 def _alternative(column: str, columns: Collection[str]) -> str:
-    """Alternative to naming a column, where no column of the file holds this one."""
+    """Hint on another way to give a column's values, if no column of the file has them."""
     if column == "model":
         return ", or name it with --model"
     is_of_prompts = column == "case_id" and "prompt" in columns and _likely_name(column, columns) == _NO_NAME

@@ -11,15 +11,15 @@ from functools import lru_cache
 from typing import Any
 
 MOST_TEMPLATE_LENGTH = 20_000
-MOST_NAMES = 50  # places where values are shown
+MOST_NAMES = 50  # places of a template that show values
 MOST_RENDERED_LENGTH = 4_000_000
-MOST_READ_LENGTH = 20_000_000  # characters of values that filters and comparisons read
-MOST_ITEMS = 10_000  # that loops go over
-READING_FILTERS = ("lower", "upper", "trim")  # of the whole text
+MOST_READ_LENGTH = 20_000_000  # characters that filters and comparisons read
+MOST_ITEMS = 10_000  # items of all loops
+READING_FILTERS = ("lower", "upper", "trim")  # filters that read the whole text
 FILTERS = ("default", "length", *READING_FILTERS, "first", "last")
 TESTS = ("defined", "undefined", "none")
 _SHOW, _READ, _ITEMS = "show_value", "read_value", "list_items"  # functions that a compiled template calls
-TEXTS = ("output", "reference")  # of a case; all its other values may be lists
+TEXTS = ("output", "reference")  # values of a case that are texts; all others may be lists
 TAKEN = ("self", "loop", "caller", "varargs", "kwargs", _SHOW, _READ, _ITEMS)  # names that the language reserves
 _NODES = frozenset(
     "Template Output TemplateData Name Const If Not And Or Compare Operand Test Filter For CondExpr".split()  # noqa: SIM905
@@ -27,7 +27,7 @@ _NODES = frozenset(
 
 
 class TemplateFault(ValueError):
-    """The template can't show a case; the message says what was found."""
+    """The template can't show a case; the message says why."""
 
 
 def check_template(template: str) -> str:
@@ -37,9 +37,9 @@ def check_template(template: str) -> str:
 
 
 def render_template(template: str, values: Mapping[str, Any], show: Callable[[Any], str]) -> str:
-    """Text of a template. show: writes a value so that it can't be taken for the template's own words.
+    """Text of a template. show: formats a value so that it can't be taken for text of the template.
 
-    Raises `TemplateFault` for a value that is not there, and for a text that is too long.
+    Raises `TemplateFault` for a missing value, and for a text that is too long.
     """
     from jinja2 import TemplateError, UndefinedError
 
@@ -60,7 +60,7 @@ def render_template(template: str, values: Mapping[str, Any], show: Callable[[An
 
 @dataclass(slots=True)
 class _CountedReads:
-    """Values of a case as one rendering reads them, counted."""
+    """Counter of the characters and items that one rendering reads."""
 
     show: Callable[[Any], str]
     read_length: int = 0
@@ -130,7 +130,7 @@ def _parsed(template: str) -> Any:
 
 
 def _count(node: Any) -> None:
-    """Let a part of a template show, read and go over values by the functions of `_CountedReads`."""
+    """Rewrite a part of a template so that it reads values through the functions of `_CountedReads`."""
     from jinja2.nodes import Call, Compare, Const, Filter, For, Name, Operand, Output, TemplateData
 
     def call(name: str, *arguments: Any) -> Any:

@@ -49,8 +49,8 @@ MAX_FAILURE_RATE = 0.05
 class Step:
     """Step of a criterion's path down a group: from a category to one of its children.
 
-    node: `category:ID` or, last, `criterion:ID`, so that categories and criteria cannot be confused; weight: the node's
-    own.
+    node: `category:ID` or, last, `criterion:ID`, so that categories and criteria cannot be confused; weight: of the
+    node itself.
     """
 
     parent: str
@@ -60,7 +60,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class WeightTree:
-    """Categories of a rubric as a tree. positive_sums: sum of the positive weights directly in each group."""
+    """Categories of a rubric as a tree. positive_sums: for each group, the sum of positive weights of its children."""
 
     weights: dict[str, float]
     parents: dict[str, str | None]
@@ -119,11 +119,11 @@ def score_range(rubric: "Rubric") -> tuple[float, float] | None:
     positive_sum = sum(weight for weight in weights.values() if weight > 0)
     if positive_sum <= 0:
         return None
-    ends = [
-        sorted(weights[criterion.id] * criterion.ranked_levels[end].score for end in (0, -1))
+    criterion_ranges = [
+        sorted(weights[criterion.id] * criterion.ranked_levels[position].score for position in (0, -1))
         for criterion in rubric.criteria
     ]
-    lowest, highest = (sum(points) / positive_sum for points in zip(*ends, strict=True))
+    lowest, highest = (sum(points) / positive_sum for points in zip(*criterion_ranges, strict=True))
     return lowest, highest
 
 
@@ -145,11 +145,12 @@ def category_weights(rubric: "Rubric") -> dict[str, dict[str, float]]:
 
 
 def scored_category_weights(rubric: "Rubric") -> dict[str, dict[str, float]]:
-    """As `category_weights`, of the categories that have a score: those of penalties only have none."""
+    """Weights as `category_weights`, without categories that have no score, as those of penalties only."""
     return {
         category: weights
         for category, weights in category_weights(rubric).items()
-        if any(weight > 0 for weight in weights.values()) or not any(weights.values())  # gates only: 1 each
+        if any(weight > 0 for weight in weights.values())
+        or not any(weights.values())  # a category of gates only has weight 1 for each
     }
 
 
@@ -201,7 +202,7 @@ def _has_cycle(category: str, parents: dict[str, str | None]) -> bool:
 LARGEST_WEIGHT = 1_000_000
 SMALLEST_WEIGHT = 1e-6  # sums of weights and scores are exact to 15 decimal places
 ID_PATTERN = r"^[a-z][a-z0-9_]{0,63}$"
-OWN_ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_.:-]{0,63}$"  # of a per-case criterion
+OWN_ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_.:-]{0,63}$"  # id of a per-case criterion
 _NUMBER = "(0|[1-9][0-9]{0,8})"
 DAY_PATTERN = r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$"
 VERSION_PATTERN = rf"^{_NUMBER}\.{_NUMBER}\.{_NUMBER}$"
@@ -303,7 +304,7 @@ class Criterion(Frozen):
         return self.method.is_read and not self.is_stepwise
 
     def method_as(self, kind: type[AnyMethod]) -> AnyMethod:
-        """Settings of the criterion's method, of the class that is expected. Raises `TypeError` for another."""
+        """Settings of the criterion's method. Raises `TypeError` if they are not of the class `kind`."""
         if not isinstance(self.method, kind):
             (expected,) = get_args(kind.model_fields["type"].annotation)
             raise TypeError(f"{self.id}: found the method {self.method.type}, expected {expected}")
@@ -321,9 +322,9 @@ class Criterion(Frozen):
 
     @property
     def ranked_levels(self) -> tuple[Level, ...]:
-        """Levels, worst first; by default fail 0 and pass 1, of steps wrong 0, partial 0.5 and right 1.
+        """Levels, worst first; by default fail 0 and pass 1.
 
-        Those of a preference are worse 0, same 0.5 and better 1.
+        Default for steps: wrong 0, partial 0.5 and right 1. For a preference: worse 0, same 0.5 and better 1.
         """
         if self.is_stepwise and not (self.levels or self.scale):
             return step_levels()
@@ -333,7 +334,7 @@ class Criterion(Frozen):
 
     @property
     def own_weight(self) -> float:
-        """Weight, without those of its categories: 0 for a gate, by default 1."""
+        """Weight of the criterion itself, without its categories' weights: 0 for a gate, by default 1."""
         if self.gate:
             return 0.0
         return 1.0 if self.weight is None else self.weight
@@ -397,7 +398,7 @@ class Category(Frozen):
     """any mapping; stored with the version"""
 
 
-OVERALL = "overall"  # id of a rating of the optional overall row, which is no criterion's
+OVERALL = "overall"  # id in ratings of the optional overall row, which belongs to no criterion
 
 
 class Overall(Frozen):
@@ -554,19 +555,19 @@ class Rubric(Frozen):
 
     @property
     def stepwise_criteria(self) -> tuple[Criterion, ...]:
-        """Criteria of which a judge labels each step, in order."""
+        """Criteria for which a judge labels each step, in order."""
         return tuple(criterion for criterion in self.criteria if criterion.method.kind == "steps")
 
     def penalties_of(self, criterion: Criterion) -> Mapping[str, float] | None:
-        """Points that errors of each severity take from a criterion of steps; None if labels alone are scored."""
+        """Points that an error of each severity subtracts on a criterion of steps; None if only labels are scored."""
         penalties = criterion.method.penalties if isinstance(criterion.method, JudgeMethod | RatingsMethod) else None
         return penalties or (self.taxonomy.severities if self.taxonomy else None)
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Needs of a run that scores every criterion: a judge, columns of the rows, raters, own functions."""
-        wanted = frozenset[str]().union(*(criterion.method.needs for criterion in self.criteria))
-        return tuple(name for name in NEEDS if name in wanted)
+        """Inputs that a run needs to score every criterion: a judge, columns of the rows, raters, own functions."""
+        needed = frozenset[str]().union(*(criterion.method.needs for criterion in self.criteria))
+        return tuple(name for name in NEEDS if name in needed)
 
     def criterion(self, criterion_id: str) -> Criterion:
         """Find a criterion by id. Raises `KeyError`."""

@@ -1,6 +1,6 @@
 """Score of one output, computed from its scores by criterion as the models in sql/intermediate/scores do.
 
-A trainer's reward is this score without the criteria that are not rewarded, and its gates.
+A trainer's reward is this score over the rewarded criteria, and the effect of gates.
 """
 
 import math
@@ -15,18 +15,18 @@ from gradebook.rubrics.model.rubric import TOP, CaseCriterion, Criterion, Rubric
 NO_WEIGHTS = "no_weights: no criterion with a weight applies"
 ONLY_PENALTIES = "only_penalties: no criterion that applies gives points"
 UNSCORED_CRITERIA = "unscored_criteria: a criterion with a weight has no score"
-OVERALL_DIGITS = 12  # equal verdicts give equal scores, whatever the order of a sum
-RATING_DIGITS = 6  # of a mean on a scale of ratings
-_ERROR = 1e-9  # of a sum of floats
+OVERALL_DIGITS = 12  # decimals: equal verdicts give equal scores, whatever the order of a sum
+RATING_DIGITS = 6  # decimals of a mean on a rating scale
+_ERROR = 1e-9  # rounding error of a sum of floats
 
 
 @dataclass(frozen=True, slots=True)
 class OutputScore:
     """Columns of an output in `output_scores`.
 
-    score: 0..1 (below 0 only through penalties), None where a weighted verdict is missing, with score_low and
-    score_high as its bounds, or where nothing gives points; unscored_reason says which. is_passed: None where unknown,
-    or where nothing is required.
+    score: 0..1 (below 0 only through penalties); None if a weighted verdict is missing (score_low and score_high are
+    then its bounds), or if no criterion gives points; unscored_reason says which. is_passed: None if unknown, or if the
+    rubric requires nothing.
     """
 
     score: float | None
@@ -39,19 +39,19 @@ class OutputScore:
 
 @dataclass(frozen=True, slots=True)
 class _WeightedCriterion:
-    """A criterion that applies to an output. weight: on one scale for the rubric's and per-case criteria."""
+    """Criterion that applies to an output. weight: comparable between the rubric's and per-case criteria."""
 
     criterion: Criterion
     weight: float
     steps: tuple[Step, ...]
 
     def threshold(self) -> float | None:
-        """Lowest score with which the criterion is met; None without one."""
+        """Lowest score that meets the criterion; None without a threshold."""
         return self.criterion.gate_threshold if self.criterion.gate else self.criterion.threshold
 
 
 class ScoreRule:
-    """Arithmetic of a rubric: from the scores of an output by criterion to its own."""
+    """Rule that computes an output's score from its scores by criterion."""
 
     def __init__(self, rubric: Rubric) -> None:
         tree, weights = WeightTree.of(rubric), effective_weights(rubric)
@@ -147,7 +147,7 @@ def _unscored_reason(applied: Sequence[_WeightedCriterion]) -> str:
 
 
 def _reweighted(present: Sequence[_WeightedCriterion], score_by_id: Mapping[str, float]) -> tuple[float, float]:
-    """Points and positive weight over the scored criteria: a category without any of them is left out."""
+    """Sums of points and of positive weights over the scored criteria, without categories that have none."""
     nodes: dict[str, dict[str, float]] = {}
     for entry in present:
         for step in entry.steps if entry.weight > 0 else ():
@@ -197,7 +197,7 @@ def rating_scale(rubric: Rubric) -> tuple[int, int] | None:
 
 
 def on_scale(score: float, scale: tuple[int, int]) -> float:
-    """A score of 0..1 as a rating on a scale."""
+    """Rating on a scale that corresponds to a score of 0..1."""
     return round(scale[0] + score * (scale[1] - scale[0]), RATING_DIGITS)
 
 
@@ -244,7 +244,7 @@ class Reward:
 
 
 class RewardRule:
-    """Arithmetic of a rubric's rewards: from the scores of an output by criterion to its reward.
+    """Rule that computes an output's reward from its scores by criterion.
 
     Raises `InputError` if no rewarded criterion has a weight.
     """
@@ -259,7 +259,7 @@ class RewardRule:
             for criterion in rewarded.criteria
         }
         lowest = self._rule.score(worst).score
-        if lowest is None and rubric.criteria:  # with `none`, rows bring their own
+        if lowest is None and rubric.criteria:  # the rubric `none` has only the rows' criteria
             expected = "a criterion with a weight above 0 and without `reward: false`"
             raise InputError(rubric.id, "no criterion that is rewarded", expected)
         self._lowest = min(lowest or 0.0, 0.0)
@@ -285,14 +285,14 @@ class RewardRule:
             )
         if self._gates.kind == "veto":
             return self._vetoed(output_score, open_count)
-        taken = self._gates.penalty * len(output_score.failed_gates)
-        score = None if open_count or output_score.score is None else output_score.score - taken
+        penalty = self._gates.penalty * len(output_score.failed_gates)
+        score = None if open_count or output_score.score is None else output_score.score - penalty
         low = (
             None
             if output_score.score_low is None
-            else output_score.score_low - taken - self._gates.penalty * open_count
+            else output_score.score_low - penalty - self._gates.penalty * open_count
         )
-        high = None if output_score.score_high is None else output_score.score_high - taken
+        high = None if output_score.score_high is None else output_score.score_high - penalty
         return Reward(score, low, high, output_score.failed_gates)
 
     def _vetoed(self, output_score: OutputScore, open_count: int) -> Reward:

@@ -13,24 +13,22 @@ from gradebook.rubrics.model.json_values import canonical_json
 
 StepKind = Literal["user", "model", "tool", "retrieval", "agent", "system"]
 STEP_KINDS: tuple[str, ...] = get_args(StepKind)
-MOST_STEPS = 100_000  # of one output
+MOST_STEPS = 100_000  # steps of one output
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 STEP_TYPE = pa.struct(
     [
-        pa.field("parent_index", pa.int32()),  # index of the step that this one is part of; null: of none
+        pa.field("parent_index", pa.int32()),  # index of the enclosing step; null: none
         pa.field("span_id", pa.string()),  # id in the trace it was read from
         pa.field("agent", pa.string()),  # name of the agent that took the step
         pa.field("kind", pa.string()),  # one of STEP_KINDS
-        pa.field("name", pa.string()),  # of the tool, the model, the retriever or the agent
-        pa.field(
-            "input", pa.string()
-        ),  # arguments of a tool or the query of a retrieval; JSON text where it is no text
-        pa.field("output", pa.string()),  # what came of it, likewise
-        pa.field("error", pa.string()),  # null: it went well
+        pa.field("name", pa.string()),  # name of the tool, the model, the retriever or the agent
+        pa.field("input", pa.string()),  # arguments of a tool or the query of a retrieval; JSON unless it is a text
+        pa.field("output", pa.string()),  # result of the step; JSON unless it is a text
+        pa.field("error", pa.string()),  # null: no error
         pa.field("started_at", pa.timestamp("us", tz="UTC")),
         pa.field("latency_ms", pa.float64()),
-        pa.field("tokens", pa.int64()),  # of prompt and completion
+        pa.field("tokens", pa.int64()),  # tokens of prompt and completion
         pa.field("cost_usd", pa.float64()),
     ]
 )
@@ -95,7 +93,7 @@ def _microseconds(moment: datetime | None) -> int | None:
 
 
 def in_utc(moment: datetime) -> datetime:
-    """The moment in UTC. Raises `ValueError` beyond the years 1 to 9999: no later reader could take it."""
+    """Time in UTC. Raises `ValueError` beyond the years 1 to 9999, which Python's datetime can't hold."""
     try:
         return moment.astimezone(UTC)
     except OverflowError:
@@ -108,7 +106,7 @@ _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
 
 
 class StepRow(BaseModel):
-    """A step in the column `steps` of a row. Values that are no text become JSON text; unknown keys are refused."""
+    """A step in the column `steps` of a row. Values other than texts become JSON; unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -156,14 +154,17 @@ EXPECTED = {
 
 
 def value_text(value: Any) -> str | None:
-    """A text as it is, null as None, any other value as its canonical JSON."""
+    """Text of a value: a text unchanged, None for null, canonical JSON for anything else."""
     if value is None or isinstance(value, str):
         return value
     return canonical_json(value)
 
 
 def check_step_indices(steps: list[StepRow]) -> list[StepRow]:
-    """The steps. Raises `ValueError` for an index that is not the step's own, or a parent that does not come before."""
+    """The same steps.
+
+    Raises `ValueError` for an index that is not the step's position, or a parent that is not earlier.
+    """
     for index, step in enumerate(steps):
         if step.step_index is not None and step.step_index != index:
             raise ValueError(f"step {index} has the step_index {step.step_index}, expected its place, counted from 0")

@@ -1,4 +1,4 @@
-"""Marks of an agent's steps: labels, errors by a taxonomy of types and severities, and the score that they make."""
+"""Marks of an agent's steps: labels, errors by a taxonomy of types and severities, and the score from them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ DEFAULT_PENALTIES: dict[str, float] = {
     "minor": 1,
     "major": 5,
     "critical": 10,
-}  # of Potato's `trajectory_eval`, by severity
+}  # severity -> penalty, as in Potato's `trajectory_eval`
 STEP_LABELS = (("wrong", 0.0), ("partial", 0.5), ("right", 1.0))
 Penalty = Annotated[float, Field(ge=0, le=START)]
 Severity = Annotated[str, Field(pattern=LEVEL_ID_PATTERN)]
@@ -49,7 +49,7 @@ class ErrorType(ErrorKind):
 
 
 class NamedError(NamedTuple):
-    """Error of a taxonomy by its ids. error_subtype: None where the type has none, or only the type is known."""
+    """Error of a taxonomy by its ids. error_subtype: None if the type has no subtypes, or only the type is known."""
 
     error_type: str
     error_subtype: str | None
@@ -88,9 +88,9 @@ class Taxonomy(Frozen):
         )
 
     def find(self, error_type: str | None, error_subtype: str | None = None) -> NamedError | None:
-        """Error by ids or names, in any case; a name may also be that of a subtype alone, or both with `/` or `::`.
+        """Find an error by ids or names, ignoring case: a type, a subtype, `type/subtype` or `type::subtype`.
 
-        None for an unknown name, and for one of several errors.
+        None for an unknown name, and for a name of several errors.
         """
         names = [error_type, error_subtype] if error_subtype else (error_type or "").replace("::", "/").split("/")
         errors = _names_of(self.types).get(tuple(map(folded_name, names)), ())
@@ -99,7 +99,7 @@ class Taxonomy(Frozen):
 
 @cache
 def _names_of(types: tuple[ErrorType, ...]) -> dict[tuple[str, ...], tuple[NamedError, ...]]:
-    """Errors by folded names: of a type, of a subtype, of both."""
+    """Errors by folded names of the type, the subtype, or both."""
     names: dict[tuple[str, ...], tuple[NamedError, ...]] = {}
 
     def add(error: NamedError, *path: str) -> None:
@@ -136,7 +136,7 @@ def named_taxonomy(value: Any) -> Any:
 
 
 class StepMark(NamedTuple):
-    """Label of a step, and its error where it is not right. label: id of a level; step: its number, or a span's id."""
+    """Label of a step, and the error of a wrong step. label: id of a level; step: its number, or a span's id."""
 
     step: str
     label: str
@@ -148,12 +148,12 @@ class StepMark(NamedTuple):
 
 
 def points_of(mark: StepMark, penalties: Mapping[str, float]) -> float | None:
-    """Points of a mark's error: those of `type/severity`, as in MQM, or else of its severity; None for neither."""
+    """Penalty points of a mark's error: by `type/severity`, as in MQM, else by severity; None if neither is listed."""
     return penalties.get(f"{mark.error_type}/{mark.severity}", penalties.get(mark.severity or ""))
 
 
 def ranked_severities(penalties: Mapping[str, float]) -> tuple[str, ...]:
-    """Severities from slight to grave, each once; of `type/severity`, the severity."""
+    """Severities from slight to grave, without duplicates; from `type/severity` the severity."""
     ranked = sorted(penalties, key=lambda name: penalties[name])
     return tuple(dict.fromkeys(name.rpartition("/")[2] for name in ranked))
 
@@ -170,7 +170,7 @@ def score_steps(marks: Sequence[StepMark], penalties: Mapping[str, float] | None
 
 
 def describe_steps(marks: Sequence[StepMark], penalties: Mapping[str, float] | None) -> str:
-    """Errors in words: "step 3: tool / wrong_tool (major, -5)"; without any, the number of steps, or "no errors"."""
+    """Text on the errors: "step 3: tool / wrong_tool (major, -5)"; without errors, the step count, or "no errors"."""
     errors = [_error_text(mark, penalties or {}) for mark in marks if mark.error_type or mark.severity]
     if errors:
         return "; ".join(errors)
@@ -192,5 +192,5 @@ GivenTaxonomy = Annotated[Taxonomy, BeforeValidator(named_taxonomy)]
 
 @cache
 def step_levels() -> tuple[Level, ...]:
-    """Labels of a step where the criterion names none, worst first."""
+    """Default labels of a step, worst first."""
     return tuple(Level(id=label, score=score) for label, score in STEP_LABELS)

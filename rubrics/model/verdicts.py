@@ -1,7 +1,7 @@
 """Schemas of stored decisions: verdicts, opinions and judgments.
 
 verdict   a run's decision about an output on a criterion
-opinion   one of several judgments behind a verdict, for runs with several per verdict
+opinion   one of several judgments behind a verdict, for runs with several votes
 judgment  one reply of a judge, paid for once, stored permanently
 """
 
@@ -85,13 +85,17 @@ OPINION_SCHEMA = pa.schema(
         pa.field("criterion_id", pa.string(), nullable=False),
         pa.field("judge", pa.string(), nullable=False),
         pa.field("replicate", pa.int32(), nullable=False),
-        pa.field("is_swapped", pa.bool_(), nullable=False),  # levels in the other order: does not count in a verdict
+        pa.field(
+            "is_swapped", pa.bool_(), nullable=False
+        ),  # whether the levels were in the other order; such votes do not count in a verdict
         pa.field("request_key", pa.string(), nullable=False),
         pa.field("status", pa.string(), nullable=False),  # scored | unscored
         pa.field("level_id", pa.string()),
         pa.field("score", pa.float64()),  # 0..1, null if unscored
         pa.field("reason", pa.string()),  # cause of an unscored opinion
-        pa.field("asked_for", pa.string()),  # of a cascade's second judge: doubt, audit, both; null for others
+        pa.field(
+            "asked_for", pa.string()
+        ),  # why a cascade's second judge was asked: doubt, audit, both; null for other votes
     ]
 )
 
@@ -113,9 +117,9 @@ JUDGMENT_SCHEMA = pa.schema(
         pa.field("prompt_digest", pa.string(), nullable=False),
         pa.field("reply", pa.string()),  # raw text
         pa.field("model_returned", pa.string()),
-        pa.field("system_fingerprint", pa.string()),  # of the backend, as named in the reply
+        pa.field("system_fingerprint", pa.string()),  # fingerprint of the backend in the reply
         pa.field("service_tier", pa.string()),  # as named in the reply
-        pa.field("prompt_bytes", pa.int64()),  # of the messages and the schema as sent; null if nothing was sent
+        pa.field("prompt_bytes", pa.int64()),  # size of messages and schema as sent; null if nothing was sent
         # these three are null if the endpoint did not report them; earlier versions wrote 0
         pa.field("prompt_tokens", pa.int64()),
         pa.field("cached_tokens", pa.int64()),

@@ -1,4 +1,7 @@
-"""Batched criteria: several criteria in one request. Cheaper and less exact, so such verdicts never mix with others."""
+"""Batched criteria: several criteria in one request.
+
+Cheaper and less exact, so such verdicts are never mixed with others.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -49,7 +52,7 @@ def packed_prompt_digest(sees: Sees = "answer") -> str:
 
 
 def packed_criterion_digest(criterion: Criterion, pack: Sequence[Criterion]) -> str:
-    """Digest of a criterion and of the criteria asked in the same request, itself included, in order; 32 hex digits."""
+    """Digest of a criterion and of all criteria of its request, in order; 32 hex digits."""
     digests = "|".join(map(criterion_digest, (criterion, *pack)))
     return digest_of(f"pack|{digests}")
 

@@ -30,9 +30,9 @@ def shown_prompt(prompt: str | None) -> str | list[Message] | None:
 
 
 def readable_message(message: Mapping[str, Any]) -> Message:
-    """Message with its role first, then its content, then the rest with the arguments of tool calls as values."""
-    first = {name: message[name] for name in ("role", "content") if name in message}
-    readable: Message = {**first, **message}
+    """Message with its role first, then content, then other keys; arguments of tool calls as parsed values."""
+    ordered = {name: message[name] for name in ("role", "content") if name in message}
+    readable: Message = {**ordered, **message}
     if isinstance(calls := readable.get("tool_calls"), list):
         readable["tool_calls"] = [_readable_call(call) for call in calls]
     if "function_call" in readable:
@@ -47,8 +47,8 @@ def _readable_call(call: Any) -> Any:
 def _readable_function(function: Any) -> Any:
     if not _has(function, "arguments") or not isinstance(function["arguments"], str):
         return function
-    first = {name: function[name] for name in ("name",) if name in function}
-    return first | function | {"arguments": _values(function["arguments"])}
+    ordered = {name: function[name] for name in ("name",) if name in function}
+    return ordered | function | {"arguments": _values(function["arguments"])}
 
 
 def _has(value: Any, name: str) -> bool:
@@ -56,7 +56,7 @@ def _has(value: Any, name: str) -> bool:
 
 
 def _values(text: str) -> Any:
-    """Values of a JSON object; the text itself if it is none, or has anything that values would not keep."""
+    """Parsed JSON object; the text itself if it is none, or if parsing would lose something."""
     try:
         values = json.loads(
             text, object_pairs_hook=_without_repeats, parse_float=_same_float, parse_constant=_refuse_constant

@@ -30,25 +30,25 @@ from gradebook.rubrics.prompts.reply_parser import (
 from gradebook.rubrics.text.sentences import Sentence, split_sentences
 
 EXTRACT_VERSION, VERIFY_VERSION = "claims_extract_v1", "claims_verify_v1"
-WINDOW = 20  # sentences of one question
-CLAIMS_AT_ONCE = 4  # verified in one question
-MOST_OF_SENTENCE = 8  # claims, or one each 20 characters of a long one; a reply with more is unreadable
-MOST_CLAIM_LENGTH = 2_000  # characters
-LEAST_QUOTE = 8  # columns of a quote that is evidence, unless it is a whole passage; wide characters take two
+WINDOW = 20  # sentences per question
+CLAIMS_AT_ONCE = 4  # claims verified per question
+MOST_OF_SENTENCE = 8  # claims of a sentence, or one per 20 characters; a reply with more is unreadable
+MOST_CLAIM_LENGTH = 2_000  # characters of a claim
+LEAST_QUOTE = 8  # columns of a quote that counts as evidence, or a whole passage; wide characters take two columns
 
 Kind = Literal["verifiable", "opinion", "ambiguous"]
 ClaimVerdict = Literal["supported", "contradicted", "not_in_source", "unverified", "abstained"]
 RANKED_VERDICTS: tuple[ClaimVerdict, ...] = ("contradicted", "unverified", "not_in_source", "supported")  # worst first
 Messages = list[dict[str, str]]
 _TEXTS = Path(__file__).parent / "texts"
-_QUOTED = ("supported", "contradicted")  # verdicts with a quote that code found
+_QUOTED = ("supported", "contradicted")  # verdicts with a quote that code has verified
 _USER_MARK = "=== user ===\n"
 _MARKS = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Claim of a text. start, stop: of its words in the text; sentence: number of the sentence there, from 0."""
+    """Claim of a text. start, stop: range of its words in the text; sentence: number of its sentence, from 0."""
 
     sentence: int
     start: int
@@ -60,7 +60,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class CheckedClaim:
-    """Verdict of a judge on a claim, as far as code confirmed it. quote: words of the source, or empty."""
+    """Verdict of a judge on a claim, checked by code. quote: words of the source, or empty."""
 
     verdict: ClaimVerdict
     quote: str
@@ -113,7 +113,7 @@ ABSTAINING = "Where the passages leave it open how to decide, the verdict is `ca
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Sentences of one extraction. first: number of the first one in the text; before: the sentence before it."""
+    """Sentences of one extraction. first: number of the first sentence in the text; before: the sentence before it."""
 
     first: int
     sentences: tuple[Sentence, ...]
@@ -121,7 +121,7 @@ class Window:
 
 
 def windows_of(text: str) -> tuple[Window, ...]:
-    """Windows of a text's sentences; none if it has no sentence."""
+    """Windows of a text's sentences; empty if it has no sentence."""
     sentences = split_sentences(text)
     return tuple(
         Window(first, sentences[first : first + WINDOW], sentences[first - 1].text if first else None)
@@ -148,8 +148,8 @@ def render_extraction(window: Window) -> Messages:
 
 
 def read_extraction(text: str | None, finish_reason: str | None, refusal: str | None, window: Window) -> ReadReply:
-    """Read one list of claims: a JSON list of the `Claim`s as the rationale, and the words that were not in their
-    sentence, which are no claims, as `unverified`.
+    """Read one list of claims. rationale: JSON list of the `Claim`s; unverified: words that are not in their sentence,
+    which are dropped.
     """
     ending = read_ending(finish_reason, refusal)
     if ending is not None:
@@ -176,17 +176,17 @@ def read_extraction(text: str | None, finish_reason: str | None, refusal: str | 
                 "kind": listed.kind,
             }
         )
-    stored = json.dumps({"claims": claims, "dropped": len(dropped)}, ensure_ascii=False)
-    return ReadReply("scored", rationale=stored, unverified=tuple(dropped))
+    claims_json = json.dumps({"claims": claims, "dropped": len(dropped)}, ensure_ascii=False)
+    return ReadReply("scored", rationale=claims_json, unverified=tuple(dropped))
 
 
 def claims_of(stored: str, window: Window) -> tuple[tuple[Claim, ...], int]:
     """Claims of a stored extraction, and the number of those that were dropped.
 
-    window: of the text at hand. Another text can share the reply, with the same sentences at other positions.
+    window: of the current text. Another text with the same sentences at other positions can share the reply.
     """
-    read = json.loads(stored)
-    return tuple(_claim_at(claim, window) for claim in read["claims"]), int(read["dropped"])
+    parsed = json.loads(stored)
+    return tuple(_claim_at(claim, window) for claim in parsed["claims"]), int(parsed["dropped"])
 
 
 def _claim_at(stored: dict[str, Any], window: Window) -> Claim:
@@ -228,7 +228,7 @@ def read_verification(
     *,
     can_abstain: bool = False,
 ) -> ReadReply:
-    """Read one list of verdicts, one for each claim: a JSON list of `CheckedClaim`s as the rationale.
+    """Read one list of verdicts, one per claim. rationale: JSON list of `CheckedClaim`s.
 
     A verdict whose quote is not in one passage of the source is `unverified`.
     """
@@ -295,10 +295,13 @@ def _path(version: str) -> Path:
 
 
 def _messages(version: str, **slots: str) -> Messages:
-    """Messages of a prompt file. Slots are filled from the left, so that no content can act on a later one."""
-    system, rest = _template(version)
-    pieces: list[str] = []
+    """Messages of a prompt file.
+
+    Slots are filled from left to right, so that content of a slot can't fill a later slot.
+    """
+    system, remaining = _template(version)
+    texts: list[str] = []
     for name, value in slots.items():
-        before, _, rest = rest.partition(f"{{{name}}}")
-        pieces += [before, value]
-    return [{"role": "system", "content": system}, {"role": "user", "content": "".join([*pieces, rest])}]
+        before, _, remaining = remaining.partition(f"{{{name}}}")
+        texts += [before, value]
+    return [{"role": "system", "content": system}, {"role": "user", "content": "".join([*texts, remaining])}]

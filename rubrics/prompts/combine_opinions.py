@@ -1,6 +1,6 @@
-"""One verdict from several opinions (votes): replicates of a judge first, then the judges of a panel; escalation too.
+"""Verdict from several opinions (votes): first replicates of a judge, then judges of a panel; and escalation.
 
-An opinion is one judgment behind a verdict: of one judge, one replicate, one order of the levels.
+An opinion is one judgment: by one judge, in one replicate and one order of the levels.
 """
 
 from collections import Counter
@@ -23,16 +23,16 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Opinions:
-    """Opinions on some outputs for one criterion. The first three: (output, opinion)."""
+    """Opinions on outputs for one criterion. is_wanted, level_places, scores: (output, opinion)."""
 
-    is_wanted: Flags  # whether such an opinion was requested; sampled outputs have more
-    level_places: Indices  # index of the level among the criterion's, from 0, the worst; -1 for none
+    is_wanted: Flags  # whether the opinion was requested; sampled outputs have more opinions
+    level_places: Indices  # index of the level, 0 for the worst; -1: no level
     scores: Floats  # 0..1, NaN without a level
-    probabilities: Floats | None = None  # (output, opinion, level); None: each is certain of its level
+    probabilities: Floats | None = None  # (output, opinion, level); None: probability 1 for the given level
 
     @property
     def is_scored(self) -> Flags:
-        """Opinions that gave a level."""
+        """Mask of opinions with a level, (output, opinion)."""
         return self.is_wanted & (self.level_places >= 0)
 
 
@@ -42,9 +42,9 @@ class Combined:
 
     level_places: Indices  # -1 if unscored
     scores: Floats  # NaN if unscored
-    shares: Floats  # share of each level among all opinions that gave one; NaN if none did
+    shares: Floats  # share of each level among opinions with a level; NaN without any
     speakers: Indices  # first opinion with the verdict's level, -1 if unscored
-    is_split: Flags  # no level has a majority, though enough opinions have one
+    is_split: Flags  # whether no level has a majority, although enough opinions have a level
 
 
 def combine_opinions(opinions: Opinions, judges: Indices, aggregate: Aggregate, level_count: int) -> Combined:
@@ -52,7 +52,7 @@ def combine_opinions(opinions: Opinions, judges: Indices, aggregate: Aggregate, 
 
     judges: (opinion,), judge of each. Replicates of a judge are combined by their mean first, then the judges by
     `aggregate`: `mean` and `median` of the scores, with the lower median of the levels; `majority`, the level of more
-    than half of all, including opinions without a level; `all`, the worst. If fewer than half gave a level, there is no
+    than half of all opinions, with or without a level; `all`, the worst. If fewer than half have a level, there is no
     verdict.
     """
     by_judge = [_columns(opinions, judges == judge) for judge in dict.fromkeys(judges.tolist())]
@@ -79,10 +79,11 @@ def find_unsure(
     is_disagreement: bool = False,
     is_unscored: bool = False,
 ) -> Flags:
-    """Whether one judge's opinions on each output are inconclusive: (output,).
+    """Mask of outputs on which one judge's opinions are inconclusive: (output,).
 
-    share_below, margin_below, entropy_above: of the shares of the levels (of its distribution, or of its replicates),
-    as `measure_doubt`; is_disagreement: two of its replicates gave different levels; is_unscored: it gave no level.
+    share_below, margin_below, entropy_above: limits for the shares of the levels (in its distribution, or among its
+    replicates), see `measure_doubt`. is_disagreement: replicates with different levels count; is_unscored: no level
+    counts.
     """
     combined, _ = _merge(opinions, "mean", level_count)
     has_none = combined.level_places[:, 0] < 0
@@ -107,10 +108,10 @@ def find_unsure(
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """How sure distributions over levels are: (output,) each, NaN without one.
+    """Certainty of distributions over levels: (output,) each, NaN without a distribution.
 
-    share: of the most probable level; margin: how far it is above the next one; entropy: in bits, 0 where one level has
-    all.
+    share: probability of the most probable level; margin: its lead over the next level; entropy: in bits, 0 if one
+    level has probability 1.
     """
 
     share: Floats
@@ -126,9 +127,7 @@ def measure_doubt(shares: Floats) -> Doubt:
 
 
 def commonest_reason(reasons: Sequence[str | None]) -> str:
-    """Most frequent reason of the opinions without a level, the first on ties; if the wording differs, the first
-    wording.
-    """
+    """Most frequent reason of the opinions without a level; the first reason on ties, in its first wording."""
     present = [reason for reason in reasons if reason]
     kinds = Counter(reason.partition(":")[0] for reason in present)
     if not kinds:
@@ -145,7 +144,7 @@ def _columns(opinions: Opinions, chosen: Flags) -> Opinions:
 
 
 def _merge(opinions: Opinions, aggregate: Aggregate, level_count: int) -> tuple[Opinions, Flags]:
-    """Merge to one opinion per output. Returns also where a missing majority left none."""
+    """Merge to one opinion per output. Also returns a mask of outputs without a level for lack of a majority."""
     is_scored = opinions.is_scored
     scored_count, wanted_count = is_scored.sum(axis=1), opinions.is_wanted.sum(axis=1)
     is_enough = (scored_count > 0) & (2 * scored_count >= wanted_count)
@@ -182,7 +181,7 @@ def _one_hot(opinions: Opinions, level_count: int) -> Floats:
 
 
 def level_shares(opinions: Opinions, level_count: int) -> Floats:
-    """Share of each level among the opinions on an output that gave one: (output, level), NaN where none did."""
+    """Share of each level among the opinions with a level: (output, level), NaN without any."""
     is_scored = opinions.is_scored
     one_each = _one_hot(opinions, level_count)
     if opinions.probabilities is not None:

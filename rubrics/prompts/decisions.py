@@ -1,4 +1,4 @@
-"""Criteria as typed questions for decision models, which answer with a probability for every option and write no text.
+"""Criteria as typed questions for decision models, which answer with a probability per option and write no text.
 
 A question and its answer are the same in all wire forms here: a predicate (true or false), a choice among options, or a
 score on levels from worst to best.
@@ -29,12 +29,12 @@ from gradebook.rubrics.prompts.reply_parser import MOST_FOUND, MOST_RATIONALE_LE
 from gradebook.rubrics.text.wording import counted
 
 DECISIONS_PROMPT = "decisions_v1"
-MOST_SCORE_LEVELS = 10  # of a question of the kind `score`, in every wire form
-MOST_OPTIONS = 255  # of a choice, in the form that takes most
+MOST_SCORE_LEVELS = 10  # levels of a question of the kind `score`, in every wire form
+MOST_OPTIONS = 255  # options of a choice, in the wire form with the highest limit
 TRUE, FALSE = "true", "false"
-# Levels of a criterion that is a statement: met or not. Worst first, by id.
+# Ids of levels, worst first, of a criterion that is a statement, which is true or false.
 _STATEMENTS = frozenset({("fail", "pass"), ("no", "yes"), ("false", "true"), ("unmet", "met"), ("not_met", "met")})
-# Services round probabilities to two decimals, so that sums are off by up to half a hundredth an option.
+# Services round probabilities to two decimals, so that a sum has an error of up to 0.005 per option.
 _ROUNDING, _LEAST_OFF, _MOST_OFF = 0.005, 0.01, 0.05
 
 Kind = Literal["predicate", "choice", "score"]
@@ -43,7 +43,7 @@ Answer = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Option of a question. name: as in answers; of a score its index. level_id: None for "can't be judged"."""
+    """Option of a question. name: its name in answers; for a score its index. level_id: None for "can't be judged"."""
 
     name: str
     level_id: str | None
@@ -54,8 +54,8 @@ class Option:
 class TypedQuestion:
     """One criterion of one output as a question.
 
-    name: drawn from the key, so that answers about another state have unknown names. options: of a
-    predicate false and true, of a score from worst to best, of a choice in an order that the key draws.
+    name: drawn by the key, so that answers about another state have unknown names. options: for a predicate false and
+    true; for a score from worst to best; for a choice in an order drawn by the key.
     """
 
     name: str
@@ -68,7 +68,7 @@ def kind_of(criterion: Criterion) -> Kind:
     """Kind of a criterion's question.
 
     A statement with plain levels (fail and pass, no and yes) is a predicate; three to ten levels with different scores
-    are a score; all others are a choice, also two levels with descriptions: either may be what the question asks for.
+    are a score; everything else is a choice, also two levels with descriptions, as the question may ask for either.
     """
     return _kind(criterion.ranked_levels, can_abstain=_can_abstain(criterion))
 
@@ -78,7 +78,7 @@ def _can_abstain(criterion: Criterion) -> bool:
 
 
 def _kind(levels: Sequence[Level], *, can_abstain: bool) -> Kind:
-    if can_abstain:  # no other kind has a place for it
+    if can_abstain:  # only a choice can have this option
         return "choice"
     if len(levels) == 2:
         is_plain = not any(level.description or level.label or level.indicators for level in levels)
@@ -88,7 +88,7 @@ def _kind(levels: Sequence[Level], *, can_abstain: bool) -> Kind:
 
 
 def question_fault(criterion: Criterion, most_options: int = MOST_OPTIONS) -> str | None:
-    """Why a decision model can't be asked a criterion; None if it can."""
+    """Reason why a decision model can't be asked a criterion; None if it can."""
     if isinstance(criterion.method, JudgeMethod) and criterion.method.examples:
         return "found `examples`, expected none: a decision model is shown no other outputs; say it in `guidance`"
     if criterion.hears_audio:
@@ -135,9 +135,9 @@ def _options(levels: Sequence[Level], kind: Kind, request_key: str, *, can_absta
 
 
 def render_state(case: Case, criterion: Criterion) -> Messages:
-    """Write the state that the questions about an output are about, as one message: a description of CASE, then CASE.
+    """Message with the state of the questions about an output: a description of CASE, then CASE.
 
-    criterion: any of those asked; they share what they see and the template. Raises `UnreadableMedia` as
+    criterion: any of the asked criteria, as they share view and template. Raises `UnreadableMedia` as
     `render_messages` does.
     """
     sections, template = read_sections(DECISIONS_PROMPT), template_of(criterion)
@@ -155,21 +155,21 @@ def decisions_prompt_digest(sees: Sees = "answer") -> str:
 def question_digest(criterion: Criterion, others: Sequence[Criterion] = ()) -> str:
     """Digest of a criterion's question, 32 hex digits.
 
-    others: criteria of the same request, itself included, where the model reads all questions together.
+    others: all criteria of the request, if the model reads all questions together.
     """
     digests = [f"{kind_of(batched)}|{criterion_digest(batched)}" for batched in (criterion, *others)]
     return digest_of("decision|" + "|".join(digests))
 
 
 class _Unreadable(ValueError):
-    """Answer in another form than the question asks for; the text says what it has."""
+    """Error: the answer has another form than the question asks for; the text describes it."""
 
 
 def read_answers(text: str | None, questions: Sequence[TypedQuestion]) -> list[ReadReply]:
     """Read the answers to questions, in order, each as a distribution or with its fault.
 
-    text: JSON object of answers by the names of their questions, each with its `type`. Answers to questions that
-    nobody asked may be about another state, so none of the reply is used.
+    text: JSON object of answers by the names of their questions, each with its `type`. Answers to other questions
+    may be about another state, so the whole reply is then unreadable.
     """
     try:
         answers = json.loads(text or "")  # takes NaN, which some services write
@@ -184,7 +184,7 @@ def read_answers(text: str | None, questions: Sequence[TypedQuestion]) -> list[R
 
 
 def own_answers(text: str, questions: Sequence[TypedQuestion]) -> list[str]:
-    """Each question's answer alone, in the form of the whole; the whole text where it can't be read."""
+    """One reply text per question, with its answer alone; the whole text if it can't be read."""
     try:
         answers = json.loads(text)
     except (ValueError, RecursionError):
@@ -231,7 +231,7 @@ def _masses(question: TypedQuestion, answer: Answer) -> dict[str, float]:
 
 
 def _refuse_contradiction(question: TypedQuestion, answer: Answer, masses: Mapping[str, float]) -> None:
-    """Refuse an answer whose parts don't agree, as where options were mixed up."""
+    """Raise `_Unreadable` if the parts of an answer contradict each other, as when options were mixed up."""
     if question.kind == "choice" and "choice" in answer:
         chosen = masses.get(answer["choice"], 0.0) if isinstance(answer["choice"], str) else 0.0
         if chosen < max(masses.values()) - 2 * _ROUNDING:

@@ -1,4 +1,4 @@
-"""Distributions over the levels of a criterion, and the score that they come to.
+"""Distributions over the levels of a criterion, and their scores.
 
 Distributions are read from probabilities, or from the tokens of a reply.
 """
@@ -18,10 +18,10 @@ VerdictKind = Literal["mean", "mode", "threshold"]
 
 @dataclass(frozen=True, slots=True)
 class VerdictRule:
-    """How a distribution becomes a verdict.
+    """Rule by which a distribution becomes a verdict.
 
-    mean: the expected score; mode: the score of the most probable level; threshold: the score of the best level that
-    is reached, itself or a better one, with this probability or more. temperatures: by criterion id; the probabilities
+    mean: the expected score; mode: the score of the most probable level; threshold: the score of the best level L for
+    which P(L or better) is at least the threshold. temperatures: by criterion id; the probabilities
     count as `tempered` by them.
     """
 
@@ -36,8 +36,8 @@ MEAN = VerdictRule()
 def read_distribution(masses: Mapping[str | None, float], least_share: float = 0.0) -> ReadReply:
     """Read probabilities as a distribution over the levels.
 
-    masses: by level id, the worst level first, and under None "can't be judged". Levels below this share of all masses
-    are dropped, and the others sum to 1. level_id: the most probable, the worst on ties.
+    masses: by level id, worst level first; None: "can't be judged". Levels below least_share of all masses are dropped;
+    the others are scaled to sum 1. level_id: the most probable level, the worst on ties.
     """
     likeliest = max(masses, key=lambda level_id: masses[level_id])  # the first on ties
     if likeliest is None:
@@ -60,7 +60,7 @@ def expected_score(distribution: Mapping[str, float], criterion: Criterion) -> f
 
 
 def tempered(distribution: Mapping[str, float], temperature: float) -> dict[str, float]:
-    """Distribution with probabilities p^(1 / temperature), scaled to sum 1: above 1 it is less sure, below surer."""
+    """Distribution with probabilities p^(1 / temperature), scaled to sum 1: flatter above 1, sharper below."""
     largest = max(distribution.values())
     powers = {level_id: (mass / largest) ** (1 / temperature) for level_id, mass in distribution.items()}
     total = math.fsum(powers.values())
@@ -68,10 +68,10 @@ def tempered(distribution: Mapping[str, float], temperature: float) -> dict[str,
 
 
 def threshold_distance(distribution: Mapping[str, float], criterion: Criterion) -> float:
-    """Distance of a distribution from where the criterion is met, in 0..1.
+    """Distance of a distribution from the decision limit of the criterion, in 0..1.
 
-    With a threshold, that of the expected score from it; of a gate without one, of the best level's probability from
-    0.5. NaN for other criteria. distribution: level id -> probability, with sum 1; other names count nothing.
+    With a threshold: |expected score - threshold|. A gate without a threshold: |P(best level) - 0.5|. NaN for other
+    criteria. distribution: level id -> probability, with sum 1; other names are ignored.
     """
     levels = criterion.ranked_levels
     if criterion.threshold is not None:
@@ -81,10 +81,10 @@ def threshold_distance(distribution: Mapping[str, float], criterion: Criterion) 
 
 
 def verdict_of(distribution: Mapping[str, float], criterion: Criterion, rule: VerdictRule = MEAN) -> tuple[str, float]:
-    """Level and score, in 0..1, that a distribution comes to by a rule. distribution: level id -> probability.
+    """Level and score (0..1) of a distribution by a rule. distribution: level id -> probability.
 
-    The level is the most probable one, except by a threshold. By the mean a gate without a threshold takes the score
-    of that level: it needs the best level, which no expectation reaches.
+    The level is the most probable one, except with the rule threshold. With the rule mean, a gate without a threshold
+    takes the score of that level, as an expected score never reaches the best level.
     """
     if temperature := dict(rule.temperatures).get(criterion.id):
         distribution = tempered(distribution, temperature)
@@ -103,8 +103,8 @@ def verdict_of(distribution: Mapping[str, float], criterion: Criterion, rule: Ve
     return mode.id, expected_score(distribution, criterion)
 
 
-LEAST_MASS = 0.5  # of all labels together, at the position of the reply's own label
-LEAST_SHARE = 0.01  # of the labels' mass: a level below it is noise
+LEAST_MASS = 0.5  # probability of all labels together at the position of the reply's label
+LEAST_SHARE = 0.01  # share of the labels' mass below which a level is noise
 # Characters around a label within its token: blanks, also in tokenizers' notation, and JSON marks.
 _BEFORE, _AFTER = ' \t\r\n":{\u2581\u0120\u010a', ' \t\r\n"}'
 
@@ -124,9 +124,9 @@ def read_levels(
 ) -> ReadReply:
     """Read a reply that consists of a label as the distribution over the levels.
 
-    labels: label -> level id, the worst level first, None for "can't be judged". The place is the last token that is
-    the reply's own label; the alternatives there that are labels count, whichever was sampled. Levels under 1% of the
-    labels' mass are dropped, and the others sum to 1. level_id: the most probable, the worst on ties.
+    labels: label -> level id, the worst level first, None for "can't be judged". The position is the last token with
+    the reply's label; all alternatives there that are labels count. Levels under 1% of the
+    labels' mass are dropped; the others are scaled to sum 1. level_id: the most probable level, the worst on ties.
     """
     ending = read_ending(finish_reason, refusal)
     if ending is not None:
@@ -155,7 +155,7 @@ def _sampled_label(text: str) -> str | None:
 
 
 def _label_masses(sampled: str, choices: TokenChoices, labels: Mapping[str, str | None]) -> dict[str, float]:
-    """Probability of each label at the position of the reply's own; 0 if it is not among the alternatives."""
+    """Probability of each label at the position of the reply's label; 0 if it is not among the alternatives."""
     masses = dict.fromkeys(labels, 0.0)
     alternatives = next((token for token in reversed(choices) if token and _bare(token[0][0]) == sampled), ())
     for token, logprob in dict(alternatives).items():  # the sampled token is repeated among the alternatives

@@ -1,7 +1,8 @@
 """Written feedback on verdicts: the prompt, the key of the text, and the parsed reply.
 
-The verdicts are final before any text is written, and no text changes one. Untrusted text enters JSON-encoded, as in
-`rubrics.prompts.prompt`. Weights are omitted: changing one requires no new text, unless another output passes.
+The verdicts are final before a text is written, and no text changes a verdict. Untrusted text enters JSON-encoded, as
+in `rubrics.prompts.prompt`. Weights are omitted, so that a changed weight needs no new text unless another output
+passes.
 """
 
 import json
@@ -39,7 +40,7 @@ FEEDBACK_REPLY_SCHEMA: dict[str, Any] = {
         "additionalProperties": False,
     },
 }
-MOST_CRITERIA_SHOWN = 20  # of a group: rows may have thousands of per-case criteria
+MOST_CRITERIA_SHOWN = 20  # criteria of a group: rows may have thousands of per-case criteria
 MOST_REASONS_SHOWN = 3
 _USUAL_RATIONALE = "x" * 160  # usual length of a rationale
 _PROMPT_PATH = Path(__file__).parent / "texts" / f"{FEEDBACK_PROMPT_VERSION}.txt"
@@ -69,7 +70,7 @@ class GroupCriterion:
     mean: float | None
     scored_count: int
     unscored_count: int
-    reasons: tuple[tuple[str, int], ...] = ()  # (reason, outputs), most frequent first
+    reasons: tuple[tuple[str, int], ...] = ()  # (reason, count of outputs), most frequent first
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ def render_group_feedback(group: GroupVerdicts) -> Messages:
 def show_verdicts(
     rubric: Rubric, rows: Iterable[dict[str, Any]], own: Mapping[tuple[str, str], Criterion]
 ) -> dict[str, list[ShownVerdict]]:
-    """Group the verdicts by output: those of the rubric in its order, then those of per-case criteria by id.
+    """Group the verdicts by output: the rubric's criteria in its order, then per-case criteria by id.
 
     rows: as stored in the verdicts table; own: per-case criteria, by output and criterion.
     """
@@ -179,14 +180,12 @@ def read_feedback(
         return reply
     if not reply.feedback.strip():
         return unreadable("found an empty text as `feedback`")
-    written = reply.feedback.strip().replace("\x00", "")  # PostgreSQL, which may store small tables, refuses NUL
-    return ReadReply("scored", rationale=clean_text(written))
+    feedback_text = reply.feedback.strip().replace("\x00", "")  # PostgreSQL, which may store small tables, refuses NUL
+    return ReadReply("scored", rationale=clean_text(feedback_text))
 
 
 def usual_byte_counts(criteria: Sequence[Criterion]) -> tuple[int, int]:
-    """Bytes of a request about an output, without its case, and of one about a group, with rationales of usual
-    length.
-    """
+    """Bytes of a request about an output, without its case, and of a request about a group; with usual rationales."""
     verdicts = [ShownVerdict(c, c.ranked_levels[0].id, 0.0, rationale=_USUAL_RATIONALE) for c in criteria]
     reasons = ((_USUAL_RATIONALE, 1),) * MOST_REASONS_SHOWN
     group_criteria = tuple(GroupCriterion(c, 0.0, 1, 0, reasons) for c in criteria[:MOST_CRITERIA_SHOWN])
@@ -238,7 +237,7 @@ def _kind(criterion: Criterion) -> str:
 
 
 def best_score(criterion: Criterion) -> float:
-    """Best possible score: that of the top level, or of the lowest for a criterion that takes points away."""
+    """Best possible score: of the top level, or of the lowest level for a penalty."""
     return criterion.ranked_levels[0 if _is_penalty(criterion) else -1].score
 
 

@@ -1,6 +1,6 @@
 """Better guidance for a judged question: the prompt that asks a model for it, and the candidates of its reply.
 
-The reply is a stranger's text: what it proposes is checked by `rubrics.lint.guidance` before any judge reads it.
+The reply is untrusted text: `rubrics.lint.guidance` checks its proposals before a judge reads them.
 """
 
 import json
@@ -18,7 +18,7 @@ from gradebook.rubrics.prompts.prompt import level_meaning
 from gradebook.rubrics.prompts.prompt_text import read_sections
 
 GUIDANCE_PROMPT = "guidance_v1"
-MOST_TEXT = 1_500  # characters of a text of a case
+MOST_TEXT = 1_500  # characters of each text of a case
 MOST_NOTE = 400
 LONGEST_GUIDANCE = 1_200
 MOST_PROPOSED = 2
@@ -26,7 +26,7 @@ MOST_PROPOSED = 2
 
 @dataclass(frozen=True, slots=True)
 class RatedCase:
-    """Rated output as the model reads it. people, judge: ids of levels. notes: of people."""
+    """Rated output for the proposing model. people, judge: level ids by people and judge. notes: of people."""
 
     prompt: str | None
     output: str
@@ -62,7 +62,7 @@ class LevelText(BaseModel):
 
 
 class Proposal(BaseModel):
-    """Guidance that a model proposes, and its words for some levels. reason: the disagreements that it settles."""
+    """Guidance that a model proposes, and its descriptions of some levels. reason: disagreements that it resolves."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -87,7 +87,7 @@ def guidance_instructions() -> str:
 def guidance_material(
     criterion: Criterion, disagreements: Sequence[RatedCase], agreements: Sequence[RatedCase]
 ) -> dict[str, Any]:
-    """Question, disagreements and agreements, as the model reads them."""
+    """Question, disagreements and agreements, as JSON values for the proposing model."""
     method = criterion.method_as(JudgeMethod)
     question = {
         "question": criterion.description,
@@ -102,7 +102,7 @@ def guidance_material(
 
 
 def with_guidance(criterion: Criterion, proposal: Proposal) -> Criterion:
-    """The criterion with the proposal's guidance and its words for levels; level ids and scores stay."""
+    """Criterion with the proposal's guidance and level descriptions; level ids and scores stay."""
     method = criterion.method_as(JudgeMethod).model_copy(update={"guidance": proposal.guidance.strip()})
     texts = {text.level: text.description.strip() for text in proposal.levels}
     if not texts:
@@ -118,6 +118,6 @@ def with_guidance(criterion: Criterion, proposal: Proposal) -> Criterion:
 
 
 def with_examples(criterion: Criterion, examples: Sequence[JudgedExample]) -> Criterion:
-    """The criterion with these examples in place of its own."""
+    """Criterion with these examples in place of its own."""
     method = criterion.method_as(JudgeMethod).model_copy(update={"examples": tuple(examples)})
     return criterion.model_copy(update={"method": method})

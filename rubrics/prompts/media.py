@@ -1,8 +1,8 @@
 """Images and sounds in a prompt or an output: found, checked, and converted to content parts for a judge.
 
 Images and sounds are content parts of chat messages (`image_url`, `input_audio`), parts in an output that is a list of
-such parts, or an output that consists of `file:NAME` or a `data:` address. In the text, a placeholder such as
-"[image 1]" replaces each. An endpoint is never made to fetch an address that a model wrote.
+such parts, or an output that consists of `file:NAME` or a `data:` address. In the text, each is replaced by a
+placeholder such as "[image 1]". An endpoint never fetches an address that a model wrote.
 
 `with_files` inserts the images and sounds that a prompt names as files: an endpoint cannot read local files.
 """
@@ -32,7 +32,7 @@ from gradebook.rubrics.prompts.media_kinds import (
     detect_kind,
 )
 
-Place = Literal["prompt", "output", "recording"]  # recording: of which the output is the transcript
+Place = Literal["prompt", "output", "recording"]  # recording: the sound that the output transcribes
 
 UNREADABLE = "unreadable_media"
 _ANNOUNCED = (
@@ -53,7 +53,8 @@ class _Payload(str):
     usual_tokens: int
 
 
-# All questions about a case are asked at about the same time: they share one text, freed with the last of them.
+# Questions about a case are asked at about the same time, so they share one encoded text, freed after the last
+# question.
 _payloads: WeakValueDictionary[tuple[str, str], _Payload] = WeakValueDictionary()
 
 
@@ -61,16 +62,16 @@ _payloads: WeakValueDictionary[tuple[str, str], _Payload] = WeakValueDictionary(
 class Medium:
     """Image or sound of a case. Its bytes are not stored but read again before sending."""
 
-    number: int  # from 1, over both kinds
+    number: int  # from 1, counting images and sounds together
     kind: Kind
     place: Place
-    form: str  # one of FORMS; empty if the endpoint fetches it
-    digest: str  # of the bytes, or of the address
+    form: str  # one of FORMS; empty if the endpoint fetches the medium
+    digest: str  # digest of the bytes, or of the address
     most_tokens: int
     usual_tokens: int
-    name: str  # for messages
-    address: str | None = None  # for the endpoint to fetch
-    load: Callable[[], bytes] | None = field(default=None, compare=False, repr=False)  # None: it will not be sent
+    name: str  # name in messages
+    address: str | None = None  # address that the endpoint fetches
+    load: Callable[[], bytes] | None = field(default=None, compare=False, repr=False)  # None: the medium is not sent
 
     @property
     def placeholder(self) -> str:
@@ -78,7 +79,7 @@ class Medium:
 
     @property
     def parts(self) -> list[dict[str, Any]]:
-        """Content parts that show it. Raises `UnreadableMedia` if its content has changed."""
+        """Content parts of the medium. Raises `UnreadableMedia` if its content has changed."""
         announcement = _ANNOUNCED.format(placeholder=self.placeholder, place=_PLACES[self.place])
         return [{"type": "text", "text": announcement}, self._part()]
 
@@ -116,7 +117,7 @@ class PartCost:
 
 
 def part_cost(part: Mapping[str, Any]) -> PartCost | None:
-    """Cost of a content part that is an image or a sound; None for any other, whose cost follows from its bytes."""
+    """Cost of an image or sound part; None for any other part, whose cost follows from its bytes."""
     is_image = part.get("type") == "image_url"
     content = _content_of(part, "image_url", "url") if is_image else _content_of(part, "input_audio", "data")
     if content is None:
@@ -132,7 +133,7 @@ def part_cost(part: Mapping[str, Any]) -> PartCost | None:
 
 
 def _content_of(part: Mapping[str, Any], name: str, key: str) -> str | None:
-    """Text in a part of the given type; None for another type or an incomplete part: users write parts too."""
+    """Text in a part of the given type; None for another type or an incomplete part."""
     inner = part.get(name) if part.get("type") == name else None
     content = inner.get(key) if isinstance(inner, dict) else None
     return content if isinstance(content, str) else None
@@ -141,20 +142,20 @@ def _content_of(part: Mapping[str, Any], name: str, key: str) -> str | None:
 Fetch = Callable[[str, int], bytes]  # reads the named file, up to a maximum number of bytes
 
 MOST_MEDIUM_BYTES, MOST_CASE_BYTES = 20_000_000, 40_000_000
-MOST_MEDIA = 100  # in a case: endpoints with image support accept at least this many
+MOST_MEDIA = 100  # images and sounds of a case: endpoints with image support accept at least so many
 MOST_PARTS = 10_000  # parts of an output, or messages of a prompt; longer lists count as text
 MOST_ADDRESS_CHARACTERS = 8_000
 MEDIA_VERSION = "media_v1"  # part of a case's digest: identifies how media are shown
 _MOST_NAME_SHOWN = 100
 _ADDRESS = re.compile(r"https?://[^\s\x00-\x1f\x7f]+", re.IGNORECASE)
-# Output that consists of an address. "File: a.py" is prose.
+# Pattern of an output that is only an address; "File: a.py" is prose.
 _LONE_FILE = re.compile(r"file:[^\s\x00][^\r\n\x00]*|data:(?:image|audio)/[^\s,]{1,100},[^\x00]*", re.IGNORECASE)
 
 
 class ShownTexts(NamedTuple):
     """Prompt and output as shown to a judge, with the media behind the placeholders.
 
-    fault: reason why the first unusable one cannot be shown; media is then empty.
+    fault: reason why the first unusable medium cannot be shown; media is then empty.
     """
 
     prompt: str | None
@@ -174,7 +175,7 @@ class _Slot:
     index: int
 
     def fill(self, placeholder: str) -> None:
-        """Put a placeholder in place of the part; in a prompt, no text can imitate one."""
+        """Replace the part by a placeholder; in a prompt, texts can't imitate it."""
         is_text = self.place == "output"
         self.parts[self.index] = placeholder if is_text else {**self.parts[self.index], self._key: placeholder}
 
@@ -212,7 +213,7 @@ def read_media(prompt: str | None, output: str, fetch: Fetch) -> ShownTexts:
                 media.append(medium)
         except UnreadableMedia as error:
             fault = str(error)
-        # Also if it cannot be shown: the texts, and so the labels, stay the same if its file is deleted later.
+        # Placeholders are set even for unusable media: texts and labels stay the same if a file is deleted later.
         slot.fill(f"[{slot.kind or 'file'} {number}]" if fault else media[-1].placeholder)
     slot_places = {slot.place for slot in slots}
     shown_prompt = _json_text(messages) if "prompt" in slot_places else prompt
@@ -221,7 +222,7 @@ def read_media(prompt: str | None, output: str, fetch: Fetch) -> ShownTexts:
 
 
 def _may_have_media(text: str) -> bool:
-    """Quick test that most texts fail."""
+    """Quick test, False for most texts."""
     is_address = ":" in text and text.lstrip()[:5].lower() in ("file:", "data:")
     return is_address or ('"' in text and ('"image_url"' in text or '"input_audio"' in text))
 
@@ -239,7 +240,7 @@ def read_recording(audio: str, number: int, fetch: Fetch) -> Medium:
 
 
 def media_digest(media: tuple[Medium, ...], fault: str | None) -> str:
-    """Distinguish cases with equal texts by their images and sounds; empty without any."""
+    """Digest of a case's images and sounds, which distinguishes cases with equal texts; empty without any."""
     if fault is None and not media:
         return ""
     entries = [f"{medium.kind}:{medium.place}:{medium.form}:{medium.digest}" for medium in media]
@@ -264,7 +265,10 @@ def _output_parts(output: str) -> list[Any]:
 
 
 def _prompt_slots(messages: list[Any]) -> Iterator[_Slot]:
-    for content in (messages, *(message.get("content") for message in messages)):  # or the parts of one message
+    for content in (
+        messages,
+        *(message.get("content") for message in messages),
+    ):  # the list itself may be the parts of one message
         for index, part in enumerate(content if isinstance(content, list) else ()):
             kind, source = media_source(part)
             if kind is not None:
@@ -369,8 +373,10 @@ def _json_text(value: Any) -> str:
 
 def _shown_name(name: str) -> str:
     """Name for a message: short and without invisible characters."""
-    cut = name if len(name) <= _MOST_NAME_SHOWN else f"{name[:_MOST_NAME_SHOWN]}..."
-    return cut if cut.isprintable() else cut.encode("unicode_escape", "backslashreplace").decode("ascii")
+    shortened = name if len(name) <= _MOST_NAME_SHOWN else f"{name[:_MOST_NAME_SHOWN]}..."
+    return (
+        shortened if shortened.isprintable() else shortened.encode("unicode_escape", "backslashreplace").decode("ascii")
+    )
 
 
 FILE = "file:"
@@ -391,7 +397,7 @@ def with_files(messages: list[dict[str, Any]], fetch: Fetch) -> list[dict[str, A
 
 
 class _Filling:
-    """Fills parts, within the byte limit of a case."""
+    """Replaces `file:NAME` in parts by file contents, within the byte limit of a case."""
 
     def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch

@@ -17,20 +17,20 @@ _EXPECTED = {
     None: "a PNG, JPEG, GIF or WebP image, or a WAV or MP3 sound",
 }
 
-# The most expensive documented billing of an image, gpt-4o-mini's: fit into 2048 x 2048, shrunk until the shorter side
-# has 768 pixels, then a base amount and an amount per tile of 512 x 512. It is not documented whether small images are
-# enlarged, so the minimum is that of a 768 square. All billing by patches (at most 10,000 at 2.46 each, or 16,384)
-# costs less.
+# The most expensive documented billing of an image is gpt-4o-mini's: the image is fit into 2048 x 2048 and shrunk until
+# the shorter side has 768 pixels; it costs a base amount and an amount per tile of 512 x 512. Small images may be
+# enlarged (not documented), so the minimum is that of a 768 square. Billing by patches (at most 10,000 at 2.46 each, or
+# 16,384) costs less.
 TILE_TOKENS, FIRST_TOKENS = 5_667, 2_833
 FIT_PIXELS, SHORT_SIDE_PIXELS, TILE_PIXELS = 2_048, 768, 512
 FEWEST_TILES, MOST_TILES = 4, 8
-MOST_IMAGE_TOKENS = 50_000  # for an image of unknown size
-USUAL_IMAGE_TOKENS = 1_445  # of gpt-4o's family for the largest image
-# Documented are 10 per second (gpt-audio), 25 (Qwen2-Audio) and 32 (Gemini).
+MOST_IMAGE_TOKENS = 50_000  # bound for an image of unknown size
+USUAL_IMAGE_TOKENS = 1_445  # cost of the largest image in gpt-4o's family
+# Documented token rates are 10 per second (gpt-audio), 25 (Qwen2-Audio) and 32 (Gemini).
 MOST_SOUND_TOKENS, USUAL_SOUND_TOKENS = 50, 32
 # Sound tokens have their own price: at most 56.7 times that of a text token, among the listed models.
 SOUND_PRICE_FACTOR = 60
-FEWEST_BYTES_A_SECOND = 1_000  # of MP3: 8 kbit/s. The length in its header may be wrong
+FEWEST_BYTES_A_SECOND = 1_000  # lowest rate of MP3, 8 kbit/s; the length in its header may be wrong
 
 _MARKS = (
     (b"\x89PNG\r\n\x1a\n", "PNG"),
@@ -51,7 +51,7 @@ _MARKS = (
 )
 _RIFF = {b"WAVE": "WAV", b"WEBP": "WebP", b"AVI ": "AVI"}
 _MARKUP = ((b"<svg", "SVG"), (b"<!doctype html", "HTML"), (b"<html", "HTML"), (b"<?xml", "XML"), (b"{", "JSON"))
-_TEXT_BYTES = 512  # first bytes, by which text is distinguished from other content
+_TEXT_BYTES = 512  # first bytes, which distinguish text from other content
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _JPEG_ALONE = frozenset((0x01, *range(0xD0, 0xD9)))  # markers without a segment
 

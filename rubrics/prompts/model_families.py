@@ -28,8 +28,8 @@ _FAMILIES = {
 _FAMILY_BY_NAME = {name: family for family, names in _FAMILIES.items() for name in names}
 _WORD = re.compile(r"[a-z]+\d*")
 _VERSION = re.compile(r"(?:[-@:_.](?:latest|\d{4}(?:[-.]?\d{2}){0,2}|\d{2}[-.]\d{2}))+$")  # a date, or the latest one
-_NAMESAKES = re.compile(r"\bgpt-?(?:j|neox?|4all)\b")  # models of other families with such a name
-# Also ordinary words: as the second word of a name they do not identify a family.
+_NAMESAKES = re.compile(r"\bgpt-?(?:j|neox?|4all)\b")  # models of other families with a similar name
+# Family names that are ordinary words: as the second word of a name they do not identify a family.
 _FIRST_WORD_ONLY = frozenset({"command", "nova", "titan", "yi", "palm", "bison", "aya", "o1", "o3", "o4"})
 
 

@@ -1,7 +1,7 @@
-"""Question which of two answers to a case is better: its messages, its key and its reply.
+"""Question about the better of two answers to a case: its messages, its key and its reply.
 
-The question is asked in both orders, each under a key of its own. The list of outcomes reads the same in both, so that
-nothing but the order of the answers changes. A level always refers to the judged output, compared with the other
+The question is asked in both orders, each with its own key. The list of outcomes is the same in both, so that only the
+order of the answers changes. A level always refers to the judged output, compared with the other
 answer.
 """
 
@@ -23,7 +23,7 @@ def preference_key(
 ) -> str:
     """Key under which one order of the question is paid for once, 32 hex digits. is_swapped: the other answer first.
 
-    The name of the other answer's model is no part of it: the judge does not see it.
+    The name of the other answer's model is not included, as the judge does not see it.
     """
     method = criterion.method_as(PreferenceMethod)
     question_digest = digest_of(
@@ -57,8 +57,8 @@ def render_preference(case: Case, other: str, criterion: Criterion, labels: Labe
     return [{"role": "system", "content": sections["system"]}, {"role": "user", "content": user}]
 
 
-def settle(one: str | None, other: str | None) -> str | None:
-    """Level of an output by two levels, as of the two orders: the same in both, else a tie; None if one is missing."""
-    if one is None or other is None:
+def settle(level: str | None, swapped_level: str | None) -> str | None:
+    """Level of an output from its levels in both orders: the same level, else a tie; None if a level is missing."""
+    if level is None or swapped_level is None:
         return None
-    return one if one == other else SAME
+    return level if level == swapped_level else SAME

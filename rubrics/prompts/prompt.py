@@ -1,8 +1,8 @@
 """Messages for a judge, and the keys under which its replies are stored.
 
-The order is instructions, case and output, criterion: the longest shared part comes first, so that endpoints with
+The order is: instructions, case and output, criterion. The longest shared part comes first, so that endpoints with
 prefix caching read it once for all criteria. The judged text is JSON-encoded, so it cannot close a delimiter, and
-levels have labels whose meaning cannot be known beforehand.
+levels have labels whose meaning the author of an output cannot know.
 
 A repair request after an unusable reply has the same messages, the reply, and its fault.
 """
@@ -53,7 +53,7 @@ Labels = dict[str, str | None]  # label -> level id, None for "can't be judged"
 
 
 class View(NamedTuple):
-    """Part of a case that a judge is shown. field: path of the part that is shown as the output; "": all of it."""
+    """Part of a case that a judge sees. field: path of the field that is shown as the output; "": the whole output."""
 
     sees: Sees = "answer"
     field: str = ""
@@ -65,7 +65,7 @@ class Case:
 
     media: contents of the placeholders in the texts, and the sound of a transcript. media_fault: reason why the case
     can't be shown, so that nothing can be asked. audio: name of the sound of a transcript, for criteria that hear it.
-    trajectory: the steps of the output, if it has some and they were read. sees: which of these are shown.
+    trajectory: the steps of the output, if any were read. sees: the shown parts.
     """
 
     prompt: str | None
@@ -79,7 +79,7 @@ class Case:
     sees: Sees = "answer"
 
     def seen(self, view: View) -> "Case":
-        """Case as a criterion shows it. `media_fault` is set if the steps or the field are missing."""
+        """Case in a view. `media_fault` is set if the steps or the field are missing."""
         sees, field = view
         case = self
         if sees != "answer":
@@ -107,7 +107,7 @@ class Case:
         return self.steps.texts if self.sees == "steps" else f"{self.output}\n{self.steps.texts}"
 
     def passages(self, column: str) -> tuple[str, ...]:
-        """As `passages_of`, of this case."""
+        """Texts of this case's `context`, `reference` or `prompt`, see `passages_of`."""
         return passages_of(column, getattr(self, column))
 
     @property
@@ -119,7 +119,7 @@ class Case:
 
 
 def passages_of(column: str, value: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Texts of a value of `context`, `reference` or `prompt` that are not blank; of a chat one a message."""
+    """Non-blank texts of a value of `context`, `reference` or `prompt`; a chat gives one text per message."""
     if column == "prompt" and isinstance(value, str):
         messages = shown_prompt(value)
         value = [*map(_message_text, messages)] if isinstance(messages, list) else messages
@@ -134,7 +134,7 @@ def _message_text(message: dict[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PromptStyle:
-    """Form of a question: a reply with reasons or only a level, and the order of its parts."""
+    """Form of a question: whether the reply has reasons, and the order of its parts."""
 
     reply: Literal["reply", "logprobs"] = "reply"
     reply_order: Literal["evidence_first", "level_first"] = "evidence_first"
@@ -148,7 +148,7 @@ class PromptStyle:
         return replace(self, level_order="best_first" if self.level_order == "worst_first" else "worst_first")
 
     def of(self, criterion: Criterion) -> "PromptStyle":
-        """Style of a criterion's questions: a reply with reasons has its requirements, where the method lists them."""
+        """Style of a criterion's questions; replies with reasons list requirements if the method says so."""
         is_listing = self.reply == "reply" and lists_requirements(criterion)
         return replace(self, lists_requirements=True) if is_listing else self
 
@@ -171,7 +171,7 @@ DEFAULT_STYLE = PromptStyle()
 
 
 def prompt_digest(style: PromptStyle = DEFAULT_STYLE, sees: Sees = "answer") -> str:
-    """Digest of the prompt file of a style, with the text about steps where these are shown; 32 hex digits."""
+    """Digest of a style's prompt file, and of the text about steps if they are shown; 32 hex digits."""
     digest = seeing_digest(style.prompt_name, sees)
     for prompt_name, is_included in (
         (FLAWS_PROMPT, style.flaws_first),
@@ -183,21 +183,21 @@ def prompt_digest(style: PromptStyle = DEFAULT_STYLE, sees: Sees = "answer") -> 
 
 
 def seeing_digest(prompt_name: str, sees: Sees) -> str:
-    """Digest of a prompt file, with the text about steps where these are shown; 32 hex digits."""
+    """Digest of a prompt file, and of the text about steps if they are shown; 32 hex digits."""
     if sees == "answer":
         return file_digest(prompt_name)
-    both = f"{file_digest(prompt_name)}|{sees}|{file_digest(STEPS_PROMPT)}"
-    return digest_of(both)
+    content = f"{file_digest(prompt_name)}|{sees}|{file_digest(STEPS_PROMPT)}"
+    return digest_of(content)
 
 
 def view_of(criterion: Criterion) -> View:
-    """View of a criterion: answer, trajectory or steps, and of the answer all or a field."""
+    """View of a criterion: answer, trajectory or steps; and the whole answer or a field."""
     method = _method_of(criterion)
     return View(method.sees, method.field or "")
 
 
 def audio_and_view(criterion: Criterion) -> tuple[bool, View]:
-    """Whether a criterion's judge hears the row's sound, and what it is shown."""
+    """(whether a criterion's judge hears the row's sound, the criterion's view)"""
     return criterion.hears_audio, view_of(criterion)
 
 
@@ -206,8 +206,8 @@ def label_of(
 ) -> Labels:
     """Draw an opaque label for each level, the worst level first: label -> level id; last, "can't be judged" -> None.
 
-    The same key gives the same labels. Labels that occur in the case or the output are avoided as long as enough others
-    are left. Raises `JudgeSettingsError` if there are more levels than labels.
+    The same key gives the same labels. Labels that occur in the case or the output are avoided if there are enough
+    others. Raises `JudgeSettingsError` if there are more levels than labels.
     """
     meanings = label_meanings(criterion)
     is_letters = style.reply == "logprobs"
@@ -239,16 +239,16 @@ def render_messages(
 ) -> Messages:
     """Write the messages of one question to a judge: instructions, case and output, then the criterion.
 
-    labels: those of `label_of`, if already drawn. Images and sounds of the case are read now. Raises `UnreadableMedia`
+    labels: from `label_of`, if drawn already. Reads the images and sounds of the case. Raises `UnreadableMedia`
     if one cannot be shown.
     """
-    drawn = label_of(criterion, request_key, case, style) if labels is None else labels
-    question = show_criterion(criterion, drawn, style)
+    all_labels = label_of(criterion, request_key, case, style) if labels is None else labels
+    question = show_criterion(criterion, all_labels, style)
     return fill_prompt(style.prompt_name, case, question, style.of(criterion), template_of(criterion))
 
 
 def template_of(criterion: Criterion) -> str | None:
-    """Template by which the criterion shows a case; None for all columns."""
+    """Template with which the criterion shows a case; None: all columns."""
     return _method_of(criterion).template
 
 
@@ -258,7 +258,7 @@ def lists_requirements(criterion: Criterion) -> bool:
 
 
 def without_template(criterion: Criterion) -> Criterion:
-    """The criterion with all columns of a case shown."""
+    """Copy of the criterion that shows all columns of a case."""
     if template_of(criterion) is None:
         return criterion
     return criterion.model_copy(update={"method": _method_of(criterion).model_copy(update={"template": None})})
@@ -269,7 +269,7 @@ def fill_prompt(
 ) -> Messages:
     """Fill a prompt file with a case and its question.
 
-    Nothing before the criterion depends on the criterion, except by a template. Raises `UnreadableMedia` as
+    The text before the criterion depends on the criterion only through a template. Raises `UnreadableMedia` as
     `render_messages` does, and if a template does not fit the case.
     """
     sections = dict(read_sections(prompt_name))
@@ -296,7 +296,7 @@ def fill_prompt(
 
 
 def case_content(before: str, after: str, case: Case, template: str | None = None) -> str | list[dict[str, Any]]:
-    """Text, case, its images and sounds, then a text; a single text if there are no media.
+    """Content parts: text before, case, its images and sounds, text after; a single text if there are no media.
 
     Raises `UnreadableMedia` if an image or sound can't be shown, and if a template does not fit the case.
     """
@@ -310,7 +310,7 @@ def case_content(before: str, after: str, case: Case, template: str | None = Non
 
 
 def _fill_template(case: Case, template: str) -> str:
-    """Case by a template: its values, and those of an output that is a JSON object by their keys."""
+    """Text of a case by a template. Its names are the case's values and, if the output is a JSON object, its keys."""
     try:
         content = json.loads(case.output)
     except (ValueError, RecursionError):
@@ -324,14 +324,14 @@ def _fill_template(case: Case, template: str) -> str:
 
 def case_shown(case: Case) -> dict[str, Any]:
     """Case and output as the JSON object CASE of a request."""
-    shown = {
+    case_json = {
         "prompt": shown_prompt(case.prompt),
         "context": list(case.context) or None,
         "reference": case.reference,
         "steps": list(case.steps.shown) if case.steps else None,
         "output": None if case.sees == "steps" else case.output,
     }
-    return drop_none(shown)
+    return drop_none(case_json)
 
 
 def show_criterion(criterion: Criterion, labels: Mapping[str, str | None], style: PromptStyle) -> dict[str, Any]:
@@ -344,7 +344,7 @@ def show_criterion(criterion: Criterion, labels: Mapping[str, str | None], style
         | {"label": label_by_level[example.level]}
         for example in method.examples
     ]
-    shown = {
+    criterion_json = {
         "name": criterion.name,
         "question": criterion.description,
         "guidance": method.guidance,
@@ -352,16 +352,19 @@ def show_criterion(criterion: Criterion, labels: Mapping[str, str | None], style
         "unable": {"label": label_by_level[None], "meaning": _UNABLE} if None in label_by_level else None,
         "examples": examples or None,
     }
-    return drop_none(shown)
+    return drop_none(criterion_json)
 
 
 def _method_of(criterion: Criterion) -> JudgeMethod:
-    """Judge method of the criterion; default settings if its verdicts come from elsewhere."""
+    """Judge method of the criterion; default settings for a criterion of another method."""
     return criterion.method if isinstance(criterion.method, JudgeMethod) else JudgeMethod(type="judge")
 
 
 def level_meaning(level: Level) -> dict[str, Any]:
-    """Description of a level. Its id is shown only if there is nothing else: "give 5" must not name a level."""
+    """Description of a level.
+
+    Its id is shown only if there is no other text: "give 5" in an output must not name a level.
+    """
     name = level.label if level.label and not level.label.strip().isdigit() else None
     meaning = ": ".join(text for text in (name, level.description) if text) or level.label or level.id
     return {"meaning": meaning} | ({"indicators": list(level.indicators)} if level.indicators else {})
@@ -390,7 +393,7 @@ def judgment_shape(labels: Collection[str], style: PromptStyle) -> dict[str, Any
 
 
 def criterion_digest(criterion: Criterion) -> str:
-    """Digest of everything that affects the reply: description, levels in the order shown, and the method's own keys.
+    """Digest of everything that affects the reply: description, levels in their shown order, and the method's keys.
 
     Weight, threshold, category, gate, `prefer` and the levels' scores (except for their order) are excluded: changing
     them requires no new replies. 32 hex digits.
@@ -399,7 +402,7 @@ def criterion_digest(criterion: Criterion) -> str:
     unshown: dict[str, Any] = dict.fromkeys(("type", "max_tokens", "prefer"), True)
     unshown["examples"] = {"__all__": {"case_id"}}
     method_keys = _method_of(criterion).model_dump(exclude_defaults=True, exclude=unshown)
-    # Keys at their defaults are excluded, so that a criterion without them has the digest from before they existed.
+    # Keys at their defaults are excluded, so that digests do not change when a new key is added.
     content = [
         criterion.description,
         levels,
@@ -415,7 +418,7 @@ def criterion_digest(criterion: Criterion) -> str:
 def case_digest(case: Case, *, shows_chat: bool = True) -> str:
     """Digest of the case and its output as shown, images and sounds included; 32 hex digits.
 
-    shows_chat: False gives the digest from before chat prompts were shown as messages.
+    shows_chat: False gives the digest of versions that did not show chat prompts as messages.
     """
     texts = (case.prompt, case.output, case.reference, *case.context)
     content = "|".join("-" if text is None else f"{len(text)}:{text}" for text in texts)  # lengths separate the fields
@@ -432,7 +435,7 @@ def request_key(judge_digest: str, criterion_digest: str, case_digest: str, repl
     return digest_of(f"{judge_digest}|{criterion_digest}|{case_digest}|{replicate}")
 
 
-MOST_REPLY_SHOWN = 4_000  # characters
+MOST_REPLY_SHOWN = 4_000  # characters of a reply in a repair request
 MOST_QUOTES_NAMED, MOST_QUOTE_SHOWN = 3, 300
 NO_TEXT = "(no text)"  # some endpoints refuse a turn without text
 
@@ -455,7 +458,7 @@ def repair_messages(
     if style.lists_requirements:
         fault = fault.replace("`evidence`", "`requirements`")
     quotes = ", ".join(shown_json(quote[:MOST_QUOTE_SHOWN]) for quote in read.unverified[:MOST_QUOTES_NAMED])
-    # Text with the judge's words is filled in last: nothing in it is a slot.
+    # The judge's text is filled in last, so that slots in it are not filled.
     template = sections["repair"].replace("three keys", "four keys") if style.flaws_first else sections["repair"]
     request = template.replace("{fault}", fault).replace("{quotes}", quotes)
     reply = inert_text((reply_text or "")[:MOST_REPLY_SHOWN]).strip() or NO_TEXT

@@ -47,7 +47,7 @@ _NAMES = (
     "s|bos|eos|pad|unk|mask|cls|sep|sop|eop|im|img|image|audio|video|think|thinking|system|sys|user|assistant|human|model|"
     "inst|gmask|gMASK|smask|sMASK|unused[0-9]{1,4}"
 )
-# Names in small letters and in capitals, spelt out: a case-insensitive pattern takes ten times as long.
+# Names in lower and in upper case, spelt out: a case-insensitive pattern takes ten times as long.
 _NAME = rf"(?:{_NAMES}|{_NAMES.upper()}|[A-Za-z]{{1,20}}_[A-Za-z0-9_]{{1,40}})"
 _MARK = re.compile(rf"<(?=[|\uff5c]|<?/?[A-Za-z])(?=[|\uff5c]|<?/?{_NAME}>)|\[(?=/?[A-Za-z])(?=/?{_NAME}\])")
 # Line breaks other than \n, and characters that reorder or hide text: directional embeddings, overrides and isolates,
@@ -59,21 +59,21 @@ _INVISIBLE = re.compile(
     "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+"
 )
 
-# Forms of one mark that models write for one another: quotation marks, apostrophes and primes; hyphens and dashes.
+# Variants of a mark that models interchange: quotation marks, apostrophes and primes; hyphens and dashes.
 _SAME_MARKS = str.maketrans(
     dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u02bc\u2039\u203a", "'")
     | dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb", '"')
     | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-")
 )
-# Other blanks after NFKC, which leaves the space for all similar characters.
+# Blanks that remain after NFKC, which replaces most blanks by a space.
 _BLANKS = "\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u1680\u2028\u2029"
 
 
 def shown_json(shown: Any) -> str:
-    """Values as JSON in which no text can close anything: `json.loads` restores every text exactly.
+    """Values as JSON whose texts can't close a delimiter; `json.loads` restores every text exactly.
 
     Quotes and line feeds are escaped as in JSON, and so are the marks of chat templates, other line breaks, and
-    characters that hide or reorder text, which makes them visible to a judge.
+    characters that hide or reorder text; so a judge sees them.
     """
     return inert_text(json.dumps(shown, ensure_ascii=False))
 
@@ -95,7 +95,7 @@ def fold_text(text: str) -> str:
         text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text).translate(_SAME_MARKS))
     for blank in _BLANKS:
         text = text.replace(blank, " ")
-    while "  " in text:  # halves each run
+    while "  " in text:  # each pass halves the runs of blanks
         text = text.replace("  ", " ")
     return text.strip(" ")
 
@@ -105,7 +105,7 @@ def _escaped(character: str) -> str:
     return "".join(f"\\u{units[index]:02x}{units[index + 1]:02x}" for index in range(0, len(units), 2))
 
 
-# Four consonants each: no words, no well-known abbreviations, no two that differ only in one letter or its order.
+# Codes of four consonants: no words or known abbreviations; two codes differ in more than a letter or its position.
 _CODES = """
 WMXP TFJH MRHN QCWF CVDF LRJS VPQL MHZF HVKT ZFBN SJDN NKVP LMWN SVGP JPMK GLRB
 MGFK BFGJ NQRM XRSF XCNM ZMQC VRMJ RVFM LQVW QWZD LBJM JHCZ FSDC CTXL TNMX QPFN
@@ -117,32 +117,32 @@ GQNV WRSM TFDV JKBD HDJG ZLMW SZPN RDNH QLRH VWRH ZJFP VTCR WLFM GLBT SWKJ VQDL
 DLQP JFGK GXWL XLRQ TRGX SGJT GLJQ CMVR PQNC TBGJ NKMT MBNQ JZLF LHGR FMTQ KSGN
 """
 CODES = tuple(_CODES.split())
-USUAL_CODE_COUNT = 24  # the first ones, for requests that need at most half of them
+USUAL_CODE_COUNT = 24  # only the first 24 codes are used for requests that need at most half of them
 LETTERS = tuple("BCDEFGHJKLMNOPQRSTUVWXYZAI")  # each is one token everywhere; A and I are words, so they come last
 
 _LONE_LETTER = re.compile(r"(?<![^\W_])[A-Z](?![^\W_])")
 
 
 def draw_labels(count: int, text: str, *, is_letters: bool = False) -> tuple[str, ...]:
-    """First labels that do not occur in a text; if too few are left, labels that do occur fill the gap, in order.
+    """First labels that do not occur in a text; if these are too few, then labels that do occur, in order.
 
-    A code occurs in any case, and with invisible characters between its letters; a letter occurs if it is separate.
+    Codes are searched without regard to case and invisible characters; a letter only as a separate word.
     Raises `ValueError` if there are not enough labels.
     """
     pool = LETTERS if is_letters else CODES[:USUAL_CODE_COUNT] if 2 * count <= USUAL_CODE_COUNT else CODES
     if count > len(pool):
         raise ValueError(f"found {count} levels to label, expected at most {len(pool)}")
-    written = fold_text(text).upper()
-    lone = set(_LONE_LETTER.findall(written)) if is_letters else None
-    free: list[str] = []
+    folded_text = fold_text(text).upper()
+    lone = set(_LONE_LETTER.findall(folded_text)) if is_letters else None
+    unused: list[str] = []
     for label in pool:
-        if len(free) == count:
+        if len(unused) == count:
             break
-        if label not in (written if lone is None else lone):
-            free.append(label)
-    return tuple([*free, *(label for label in pool if label not in free)][:count])
+        if label not in (folded_text if lone is None else lone):
+            unused.append(label)
+    return tuple([*unused, *(label for label in pool if label not in unused)][:count])
 
 
 def shuffle_labels(labels: Sequence[str], key: str) -> list[str]:
-    """Order the labels by a key: every order is equally likely."""
+    """Permutation of the labels drawn by a key; every order is equally likely."""
     return sorted(labels, key=lambda label: hashlib.blake2b(f"{key}/{label}".encode(), digest_size=8).digest())

@@ -28,11 +28,11 @@ TokenChoices = tuple[tuple[tuple[str, float], ...], ...]
 
 MOST_REPLY_LENGTH = 1_000_000  # characters; a longer reply is not parsed
 MOST_OBJECTS_TRIED = 1_000
-MOST_QUOTES_READ = 200  # a reply with more is not a selection, and each has to be searched
+MOST_QUOTES_READ = 200  # quotes of a reply: each is searched, and more are no selection
 MOST_QUOTES_KEPT, MOST_QUOTE_LENGTH, MOST_RATIONALE_LENGTH = 20, 1_000, 4_000
-MOST_REQUIREMENTS = 60  # of a reply that are kept
-MOST_FOUND = 60  # characters of a reply's own words in a reason
-# Endings by the names that providers have for them, in small letters.
+MOST_REQUIREMENTS = 60  # stored requirements of a reply
+MOST_FOUND = 60  # characters of a reply that a reason quotes
+# Providers' names of endings, in lower case.
 _CUT_OFF = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"})
 _FILTERED = frozenset(
     {"content_filter", "content_filtered", "guardrail_intervened", "safety", "recitation", "prohibited_content"}
@@ -40,12 +40,12 @@ _FILTERED = frozenset(
 )
 
 _THOUGHT_MARKS = r"<(?P<end>/?)(?P<name>think(?:ing)?|thought|reasoning)>|\[(?P<own_end>/?)THINK\]"
-# A mark of a thought, or the one after which the answer of gpt-oss begins; and one of these or the start of an object.
+# Patterns: a mark of a thought, or of the start of gpt-oss's answer; and one of these or the start of an object.
 _MARK = re.compile(rf"{_THOUGHT_MARKS}|<\|channel\|>final<\|message\|>", re.IGNORECASE)
 _MARK_OR_OBJECT = re.compile(rf"\{{|{_MARK.pattern}", re.IGNORECASE)
-_AMBIGUOUS = re.compile(rf"[{{}}\[\]]|{_THOUGHT_MARKS}", re.IGNORECASE)  # brackets, or a thought without its other end
+_AMBIGUOUS = re.compile(rf"[{{}}\[\]]|{_THOUGHT_MARKS}", re.IGNORECASE)  # brackets, or an unpaired mark of a thought
 _FENCED = re.compile(r"\A```(?:json|JSON)?[ \t]*\r?\n(.*)\n[ \t]*```\Z", re.DOTALL)
-# A string, also without its end, or a comment: each is one match, so that no text makes the search slow.
+# A string, also an unclosed one, or a comment: each is one match, so that the search is fast on any text.
 _STRING_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*+(?:"|\Z))|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _STRING_OR_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+(?:"|\Z))|,(?=\s*[}\]])', re.DOTALL)
 _REASONS = (
@@ -53,12 +53,12 @@ _REASONS = (
     "requirements",
     "rationale",
     "flaws",
-)  # keys that decide nothing: verdicts that differ in them are one
+)  # keys that do not affect a verdict: verdicts that differ only in them are equal
 _AROUND_LABEL = " \t\r\n*_`'\"."
 
 
 class Requirement(BaseModel):
-    """Thing that a case asks for, as a judge lists it. quote: passage of the output that decides it, or ""."""
+    """Requirement of a case, listed by a judge. quote: passage of the output that decides it, or ""."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -71,7 +71,7 @@ class Requirement(BaseModel):
 class ReadReply:
     """Parsed reply. level_id is None unless the status is scored or evidence_unverified.
 
-    rationale: of a parse error, what was found in place of the reply asked for.
+    rationale: for a parse error, a description of the unreadable reply.
     """
 
     status: ReplyStatus
@@ -81,11 +81,11 @@ class ReadReply:
     distribution: Mapping[str, float] | None = None  # level id -> probability, with sum 1
     fault: ReplyFault | None = None  # reported to the judge in a repair request
     unverified: tuple[str, ...] = ()  # quotes that do not occur in the output
-    requirements: tuple[Requirement, ...] = ()  # of a criterion that lists them, in place of evidence
+    requirements: tuple[Requirement, ...] = ()  # if the criterion lists requirements, in place of evidence
 
 
 def unreadable(found: str) -> ReadReply:
-    """Parse error of a reply that is not the JSON object asked for. found: description of the reply, for people."""
+    """Parse error of a reply that is not the requested JSON object. found: description of the reply, for people."""
     return ReadReply("parse_error", rationale=clean_text(found, MOST_RATIONALE_LENGTH), fault="not_json")
 
 
@@ -95,7 +95,7 @@ class _Reply(BaseModel):
     evidence: list[str]
     rationale: str
     level: str
-    flaws: list[str] = []  # of a judge that was asked for them
+    flaws: list[str] = []  # if the prompt asks for flaws first
 
 
 class _ListingReply(_Reply):
@@ -112,11 +112,11 @@ def read_reply(
     *,
     lists_requirements: bool = False,
 ) -> ReadReply:
-    """Read one reply of a judge. lists_requirements: its key `requirements` is in place of `evidence`.
+    """Read one reply of a judge. lists_requirements: the reply has `requirements` in place of `evidence`.
 
     labels: label -> level id, None for "can't be judged". A level is read only from the reply's `level` field and only
-    by its label, in any case and without the blanks and marks around it; never searched in the text, which may repeat
-    an order in the output.
+    by its label, ignoring case and surrounding blanks and marks. The text is never searched: it may repeat an order in
+    the output.
     """
     ending = read_ending(finish_reason, refusal)
     if ending is not None:
@@ -153,7 +153,7 @@ def _read_judgment(reply: _Reply, labels: Mapping[str, str | None], output: str)
     level_id = labels[label]
     flaws_text = f"Flaws: {'; '.join(reply.flaws)}. " if reply.flaws else ""
     rationale, evidence = clean_text(flaws_text + reply.rationale, MOST_RATIONALE_LENGTH), _cut_quotes(quotes)
-    if level_id is None:  # its quotes decide nothing, so a false quote does not invalidate it but is dropped
+    if level_id is None:  # an abstention needs no quotes, so a false quote is dropped
         sources = () if unverified else evidence, rationale
         return ReadReply("abstained", None, *sources, requirements=() if unverified else requirements)
     if unverified:
@@ -176,7 +176,7 @@ def _clean_requirement(entry: Requirement) -> Requirement:
 
 
 def _bare_label(level: str, labels: Collection[str]) -> str | None:
-    """The only label that a level is without its case, and the blanks and marks around it; None if there is none."""
+    """Only label that equals a level, ignoring case and surrounding blanks and marks; None if there is none."""
 
     def bare(text: str) -> str:
         return fold_text(text).strip(_AROUND_LABEL).casefold()
@@ -186,12 +186,12 @@ def _bare_label(level: str, labels: Collection[str]) -> str | None:
 
 
 def _extra_fault(extra: Mapping[str, Any], label: str, labels: Collection[str]) -> str | None:
-    """Why keys that were not asked for make a reply unreadable; None for one that names no other label."""
+    """Reason why additional keys make a reply unreadable; None if they name no other label."""
     (key, value), *other_keys = extra.items()
     if other_keys:
         return f"found the keys {', '.join(map(repr, extra))[:MOST_FOUND]} that were not asked for"
-    written = f"{key} {value}".casefold()
-    if isinstance(value, dict | list) or any(other != label and other.casefold() in written for other in labels):
+    key_and_value = f"{key} {value}".casefold()
+    if isinstance(value, dict | list) or any(other != label and other.casefold() in key_and_value for other in labels):
         return f"found the key {key[:MOST_FOUND]!r} that was not asked for, and may hold another verdict"
     return None
 
@@ -242,32 +242,33 @@ def find_unquoted(quotes: Sequence[str], output: str) -> Iterator[str]:
     quote of nothing else is blank. The order of letters is that of the text, not of the page. The judge sees the output
     JSON-encoded, so a quote in that encoding counts as well.
     """
-    written: str | None = None
+    folded_output: str | None = None
     for quote in quotes:
         if quote in output:
             continue
-        written = fold_text(output) if written is None else written
-        if _words_in(quote, written) is None:
+        folded_output = fold_text(output) if folded_output is None else folded_output
+        if _words_in(quote, folded_output) is None:
             yield quote
 
 
 def quoted_words(quote: str, output: str) -> str | None:
-    """Words of an output that a quote stands for, folded and without JSON encoding; None if there are none."""
+    """Folded words of an output that match a quote, without JSON encoding; None if there are none."""
     return fold_text(quote) if quote in output else _words_in(quote, fold_text(output))  # folding 1 MB takes 10 ms
 
 
-def _words_in(quote: str, written: str) -> str | None:
-    """Words of a quote in a folded output: as they stand, or as a JSON-encoded part of it, where a quotation mark at
-    either end may be that of the encoding.
+def _words_in(quote: str, folded_output: str) -> str | None:
+    """Words of a quote in a folded output, found as they are or as a JSON-encoded part of it.
+
+    A quotation mark at either end of the quote may belong to the encoding.
     """
-    if (folded := fold_text(quote)) in written:
+    if (folded := fold_text(quote)) in folded_output:
         return folded
     starts, ends = quote.startswith('"'), quote.endswith('"')
     for text, is_there in (
-        (quote, written.__contains__),
-        (quote[1:] if starts else None, written.startswith),
-        (quote[:-1] if ends else None, written.endswith),
-        (quote[1:-1] if starts and ends else None, written.__eq__),
+        (quote, folded_output.__contains__),
+        (quote[1:] if starts else None, folded_output.startswith),
+        (quote[:-1] if ends else None, folded_output.endswith),
+        (quote[1:-1] if starts and ends else None, folded_output.__eq__),
     ):
         decoded = None if text is None else _decode(text)
         if decoded is not None and is_there(folded := fold_text(decoded)):
@@ -285,11 +286,11 @@ def _decode(text: str) -> str | None:
 
 
 def parse_reply(text: str, shape: type[Shape]) -> Shape | ReadReply:
-    """Parse a reply's JSON object, after its thought; if it does not have that shape, a parse error.
+    """Parse a reply's JSON object, after its thought; a parse error if it does not have that shape.
 
-    The object may stand alone, in a fence, or between sentences. Sentences with brackets make a reply unreadable: two
-    objects, or a part of a larger one, would be a guess. Comments, commas at an end and raw line breaks in a text are
-    read over: they leave one reading.
+    The object may stand alone, in a code fence, or between sentences. Sentences with brackets make a reply unreadable,
+    as choosing one of two objects would be a guess. Comments, trailing commas and raw line breaks in a text are
+    accepted, as they are not ambiguous.
     """
     try:
         return shape.model_validate(_decoded(text))
@@ -305,11 +306,11 @@ def parse_reply(text: str, shape: type[Shape]) -> Shape | ReadReply:
 
 
 def _decoded(text: str) -> object:
-    """Value of a reply's only JSON object. Raises `ValueError`, which says what was found, or `RecursionError`."""
+    """Value of a reply's only JSON object. Raises `ValueError` with a description of the reply, or `RecursionError`."""
     if len(text) > MOST_REPLY_LENGTH:
         raise ValueError(f"found {len(text):,} characters, expected at most {MOST_REPLY_LENGTH:,}")
     try:
-        return _DECODER.decode(text)  # as almost every reply is
+        return _DECODER.decode(text)  # the usual case: the reply is only JSON
     except ValueError:
         pass
     body = without_thought(text).strip()
@@ -322,33 +323,33 @@ def _decoded(text: str) -> object:
         raise ValueError("found an object without its end")
     if _AMBIGUOUS.search(body[:start]) or _AMBIGUOUS.search(body[end:]):
         raise ValueError("found brackets, or a thought without its other end, around the object")
-    whole = body[start:end]
+    object_text = body[start:end]
     try:
-        return _DECODER.decode(whole)
+        return _DECODER.decode(object_text)
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
             raise ValueError("found more than one object, or brackets around it") from None
-    without_comments = _STRING_OR_COMMENT.sub(lambda match: match[1] or " ", whole)
+    without_comments = _STRING_OR_COMMENT.sub(lambda match: match[1] or " ", object_text)
     return _LENIENT_DECODER.decode(_STRING_OR_COMMA.sub(lambda match: match[1] or "", without_comments))
 
 
 def _shape_fault(error: ValidationError) -> str:
-    """First fault of a JSON value, and its key."""
-    first = error.errors(include_url=False)[0]
-    message = first["msg"]
-    if first["input"] is None:
+    """Sentence on the first fault of a JSON value, with its key."""
+    first_error = error.errors(include_url=False)[0]
+    message = first_error["msg"]
+    if first_error["input"] is None:
         message = "null, or an object with a key twice"
-    elif first["type"] == "model_type":
+    elif first_error["type"] == "model_type":
         message = "expected one object"
-    key_path = ".".join(map(str, first["loc"]))[:MOST_FOUND]
+    key_path = ".".join(map(str, first_error["loc"]))[:MOST_FOUND]
     return f"found JSON of another shape: {key_path + ': ' if key_path else ''}{message}"
 
 
 def without_thought(text: str) -> str:
-    """Text of a reply without what a model thought before it.
+    """Text of a reply without the model's thought before it.
 
-    A thought ends at its mark, <think>..</think> or [THINK]..[/THINK]; without the first mark, which some servers
-    remove, it begins with the text. Marks within a JSON object are texts of it.
+    A thought is <think>..</think> or [THINK]..[/THINK]; some servers remove the first mark, then it begins with the
+    text. Marks within a JSON object belong to the object.
     """
     text = text.removeprefix("\ufeff")
     if _MARK.search(text) is None:
@@ -377,12 +378,12 @@ def without_thought(text: str) -> str:
 def only_object(text: str, keys: Collection[str]) -> str:
     """JSON object of a text that has these keys; the text itself if there is none, or more than one verdict.
 
-    For replies without a schema, which may contain drafts: drafts have other keys, and an object that the model
-    quotes from the judged output has none of the request's labels. Of objects with the same verdict the last counts.
+    For replies without a schema, which may contain drafts: drafts have other keys, and an object quoted
+    from the judged output has none of the request's labels. Of several objects with the same verdict the last counts.
     """
     body = without_thought(text)
     decisive = [key for key in keys if key not in _REASONS] or keys
-    chosen, verdicts, around, seen = text, [], [], 0
+    last_object, verdicts, around, seen = text, [], [], 0
     start = body.find("{")
     for _ in range(MOST_OBJECTS_TRIED):
         if start < 0:
@@ -390,13 +391,13 @@ def only_object(text: str, keys: Collection[str]) -> str:
         candidate, end = _object_at(body, start) or ({}, start + 1)
         if candidate.keys() >= set(keys):
             verdicts.append({key: candidate[key] for key in decisive})
-            chosen = body[start:end]
+            last_object = body[start:end]
             around.append(body[seen:start])
             seen = end
         start = body.find("{", end if candidate.keys() >= set(keys) else start + 1)
     remaining = "".join((*around, body[seen:]))
     has_another = all(f'"{key}"' in remaining or f"'{key}'" in remaining for key in keys)  # in broken JSON
-    return text if has_another or any(verdict != verdicts[0] for verdict in verdicts) else chosen
+    return text if has_another or any(verdict != verdicts[0] for verdict in verdicts) else last_object
 
 
 def _object_at(text: str, start: int) -> tuple[dict[str, Any], int] | None:

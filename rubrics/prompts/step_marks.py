@@ -1,4 +1,4 @@
-"""Steps of an agent judged one by one: the question about some of them, its key and its parsed reply.
+"""Judgment of an agent's steps one by one: the question about several steps, its key and its parsed reply.
 
 A question shows the whole trajectory and names the steps to judge, so that all questions about an output share the
 trajectory as their prefix. Levels have opaque labels, as in `rubrics.prompts.prompt`. Code decides what counts: a
@@ -31,10 +31,10 @@ from gradebook.rubrics.prompts.reply_parser import (
 )
 
 STEPS_VERSION = "steps_judge_v1"
-JUDGED_KINDS = ("model", "tool", "retrieval", "agent")  # the agent's own steps; the others are messages to it
+JUDGED_KINDS = ("model", "tool", "retrieval", "agent")  # the agent's own steps; other kinds are messages to it
 NO_ERROR = "none"
 MOST_RATIONALE, MOST_QUOTE = 1_000, 1_000
-TOKENS_OF_STEP = 250  # of a reply, at most
+TOKENS_OF_STEP = 250  # most tokens of a reply per step
 
 
 class _MarkEntry(BaseModel):
@@ -56,7 +56,7 @@ class _Reply(BaseModel):
 
 @dataclass(frozen=True)
 class StepCriterion:
-    """Criterion whose judge labels steps. severities: of slight to grave; empty if labels alone are scored."""
+    """Criterion whose judge labels steps. severities: from slight to grave; empty if only labels are scored."""
 
     criterion: Criterion
     taxonomy: Taxonomy | None
@@ -64,13 +64,13 @@ class StepCriterion:
 
     @cached_property
     def errors(self) -> Mapping[str, NamedError]:
-        """Errors of the taxonomy by the names that the judge gives."""
+        """Errors of the taxonomy by their names in the prompt."""
         kinds = self.taxonomy.kinds if self.taxonomy else ()
         return {kind.path: kind for kind in kinds}
 
     @cached_property
     def digest(self) -> str:
-        """Digest of everything that affects a reply; penalties and scores do not."""
+        """Digest of everything that affects a reply: all but penalties and scores."""
         taxonomy = self.taxonomy.model_dump(exclude={"severities"}) if self.taxonomy else None
         levels = [
             [level.id, level.label, level.description, *level.indicators] for level in self.criterion.ranked_levels
@@ -87,11 +87,11 @@ class StepCriterion:
 
     @property
     def method(self) -> JudgeMethod:
-        """Method of the criterion. Raises `TypeError` for another one than the judge."""
+        """Judge method of the criterion. Raises `TypeError` for another method."""
         return self.criterion.method_as(JudgeMethod)
 
     def shown(self, labels: Labels) -> dict[str, Any]:
-        """The criterion as a judge sees it. labels: label -> level id."""
+        """Criterion as JSON values for the judge. labels: label -> level id."""
         label_by_level = {level_id: label for label, level_id in labels.items()}
         levels = [
             {
@@ -125,7 +125,7 @@ class StepCriterion:
 
 
 def judged_steps(case: Case) -> tuple[int, ...]:
-    """Numbers of the steps that a judge can be asked about: the shown ones, and the answer."""
+    """Numbers of the steps that a judge can be asked about: the shown steps, and the answer."""
     if case.trajectory is None:
         return ()
     step_numbers = [entry["step"] for entry in case.trajectory.shown if entry.get("kind") in JUDGED_KINDS]
@@ -140,7 +140,7 @@ def windows_of_steps(case: Case, size: int) -> tuple[tuple[int, ...], ...]:
 
 
 def step_labels(step_criterion: StepCriterion, case: Case, judge_digest: str, of_case: str) -> Labels:
-    """Labels of the levels, equal in all questions about the steps of a case: they are part of the shared prefix.
+    """Labels of the levels, the same in all questions about a case's steps, as they are part of the shared prefix.
 
     of_case: `case_digest` of the case.
     """
@@ -193,8 +193,9 @@ def read_steps(
     steps: Sequence[int],
     labels: Labels,
 ) -> ReadReply:
-    """Read one list of marks: a JSON list as the rationale, for `marks_of`; quotes that are not in their step are
-    dropped and `unverified`.
+    """Read one list of marks.
+
+    rationale: JSON list for `marks_of`; unverified: quotes that are not in their step, which are dropped.
     """
     ending = read_ending(finish_reason, refusal)
     if ending is not None:
@@ -242,7 +243,7 @@ def read_steps(
 
 
 def _texts_of(case: Case) -> dict[int, str]:
-    """Texts of each step that is shown, as the judge saw them."""
+    """Texts of each shown step, by number, as the judge saw them."""
     if case.trajectory is None:
         return {}
     texts = {
@@ -277,7 +278,10 @@ def marks_of(stored: str, scores: Mapping[str, float]) -> tuple[tuple[StepMark, 
 def steps_key(
     judge_digest: str, step_criterion: StepCriterion, of_case: str, steps: Sequence[int], replicate: int = 0
 ) -> str:
-    """Key under which a question about some steps is paid for once, 32 hex digits. of_case: `case_digest` of it."""
+    """Key under which a question about some steps is paid for once, 32 hex digits.
+
+    of_case: `case_digest` of the case.
+    """
     prompt, numbers = file_digest(STEPS_VERSION), ",".join(map(str, steps))
     again = f"|{replicate}" if replicate else ""
     return digest_of(f"steps|{judge_digest}|{prompt}|{step_criterion.digest}|{of_case}|{numbers}{again}")

@@ -1,8 +1,8 @@
 """Steps of an agent as a judge sees them; long ones are shortened by a fixed rule.
 
-A text of more than 4,000 characters keeps its first three quarters of that and its last quarter. Where all steps
-together still have more than 100,000, the limit of a text is halved, down to 500; where that is not enough, steps in
-the middle are left out. An entry tells the judge what was left out.
+A text of more than 4,000 characters keeps its first 3,000 and its last 1,000. If all steps together still have more
+than 100,000 characters, the limit of a text is halved, down to 500; if that is not enough, steps in the middle are left
+out. An entry tells the judge what was left out.
 """
 
 import json
@@ -15,12 +15,12 @@ from gradebook.rubrics.prompts.prompt_text import shown_json
 MOST_TEXT = 4_000  # characters of one text
 LEAST_TEXT = 500
 MOST_NAME = 200  # characters of a name
-MOST_NESTED = 200  # brackets of JSON that is shown as such
+MOST_NESTED = 200  # brackets of JSON that is shown as JSON, not as text
 MOST_TRAJECTORY = 100_000  # characters of all steps
 
 
 class Trajectory(NamedTuple):
-    """Steps as they are shown, and how many characters of them are not. answer_index: the step that is the answer."""
+    """Steps as a judge sees them, and the count of omitted characters. answer_index: number of the answer's step."""
 
     shown: tuple[Mapping[str, Any], ...]
     left_out: int = 0
@@ -34,7 +34,7 @@ class Trajectory(NamedTuple):
 
 
 def trajectory_of(steps: Sequence[Step] | None, output: str) -> Trajectory | None:
-    """Steps of an output for a judge; None: it has no steps."""
+    """Steps of an output for a judge; None without steps."""
     return None if steps is None else shown_steps(steps, output)
 
 
@@ -81,9 +81,9 @@ def _shown(number: int, step: Step, most: int) -> dict[str, Any]:
 
 
 def _value(text: str | None, most: int) -> Any:
-    """Text of a step, shortened; JSON of an object or a list as such, so that its quotes are not escaped again.
+    """Shortened text of a step; a JSON object or list as a value, so that its quotes are not escaped again.
 
-    Only JSON that says the same when it is written again: with repeated keys or long numbers the text itself is shown.
+    JSON with repeated keys or long numbers stays text, as parsing would change it.
     """
     if text is None or len(text) > most:
         return text if text is None else _cut(text, most)
@@ -112,7 +112,7 @@ def _shown_length(step: Mapping[str, Any]) -> int:
 
 
 def _without_middle(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Steps from both ends that are short enough together, with an entry for those between."""
+    """Steps from both ends, as many as fit, with an entry for the omitted steps between."""
     lengths = list(map(_shown_length, entries))
     if sum(lengths) <= MOST_TRAJECTORY:
         return entries

@@ -1,4 +1,4 @@
-"""JSON Schema on hostile text: nothing is fetched, no pattern backtracks, and every validation ends.
+"""JSON Schema validation of hostile texts: nothing is fetched, no pattern backtracks, and the work is limited.
 
 validating  check_schema, validate_outputs: faults of a schema, and verdicts on outputs
 keywords    keywords of schemas with a bound on their work

@@ -16,7 +16,7 @@ RULE = "unsafe-schema"
 SUFFIXES = (".json", ".yaml", ".yml")
 MOST_BYTES = 1_000_000
 MOST_LINES_SHOWN = 3
-MOST_LEVELS = DEEPEST - 5  # the rest is for the rubric around it
+MOST_LEVELS = DEEPEST - 5  # leaves 5 levels for the rubric around the schema
 
 Values = dict[str, Any]
 FoundFault = tuple[Place, str, str]

@@ -29,9 +29,11 @@ FindOwn = Callable[[Any, Any, dict[str, Any]], Evaluated]
 def unevaluated_properties(validator: Any, subschema: Any, instance: Any, schema: dict[str, Any]) -> Errors:
     if not validator.is_type(instance, "object"):
         return
-    rest = {keyword: value for keyword, value in schema.items() if keyword != "unevaluatedProperties"}
-    seen = _evaluated(validator, instance, rest, _own_keys)
-    wrong = [key for key in instance if key not in seen and not _is_valid_counted(validator, instance[key], subschema)]
+    other_keywords = {keyword: value for keyword, value in schema.items() if keyword != "unevaluatedProperties"}
+    evaluated = _evaluated(validator, instance, other_keywords, _own_keys)
+    wrong = [
+        key for key in instance if key not in evaluated and not _is_valid_counted(validator, instance[key], subschema)
+    ]
     if wrong:
         yield ValidationError(f"unevaluated properties are not allowed: {quote_words(wrong)}")
 
@@ -39,12 +41,12 @@ def unevaluated_properties(validator: Any, subschema: Any, instance: Any, schema
 def unevaluated_items(validator: Any, subschema: Any, instance: Any, schema: dict[str, Any]) -> Errors:
     if not validator.is_type(instance, "array"):
         return
-    rest = {keyword: value for keyword, value in schema.items() if keyword != "unevaluatedItems"}
-    seen = _evaluated(validator, instance, rest, _own_indices)
+    other_keywords = {keyword: value for keyword, value in schema.items() if keyword != "unevaluatedItems"}
+    evaluated = _evaluated(validator, instance, other_keywords, _own_indices)
     wrong = [
         index
         for index, entry in enumerate(instance)
-        if index not in seen and not _is_valid_counted(validator, entry, subschema)
+        if index not in evaluated and not _is_valid_counted(validator, entry, subschema)
     ]
     if wrong:
         yield ValidationError(f"unevaluated items are not allowed: found some at {', '.join(map(str, wrong))}")
@@ -54,14 +56,14 @@ def _evaluated(validator: Any, instance: Any, schema: Any, find_own: FindOwn) ->
     """Everything that the schema's keywords evaluate, including those of applicable subschemas and references."""
     if not isinstance(schema, dict):
         return set()
-    seen = find_own(validator, instance, schema)
-    spend(1 + len(schema) + len(seen) // 16)
+    evaluated = find_own(validator, instance, schema)
+    spend(1 + len(schema) + len(evaluated) // 16)
     for target in _referred(validator, schema):
         inner = validator.evolve(schema=target.contents, _resolver=target.resolver)
-        seen |= _evaluated(inner, instance, target.contents, find_own)
+        evaluated |= _evaluated(inner, instance, target.contents, find_own)
     for subschema in _satisfied_schemas(validator, instance, schema):
-        seen |= _evaluated(validator, instance, subschema, find_own)
-    return seen
+        evaluated |= _evaluated(validator, instance, subschema, find_own)
+    return evaluated
 
 
 def _referred(validator: Any, schema: dict[str, Any]) -> Iterator[Any]:
@@ -73,7 +75,7 @@ def _referred(validator: Any, schema: dict[str, Any]) -> Iterator[Any]:
 
 
 def _satisfied_schemas(validator: Any, instance: Any, schema: dict[str, Any]) -> Iterator[Any]:
-    """Subschemas for the same instance that it satisfies; a failed one evaluates nothing."""
+    """Subschemas for the same instance that it satisfies; others evaluate nothing."""
     for keyword in ("allOf", "anyOf", "oneOf"):
         for subschema in schema.get(keyword, ()):
             if _is_valid_counted(validator, instance, subschema):
@@ -91,12 +93,12 @@ def _satisfied_schemas(validator: Any, instance: Any, schema: dict[str, Any]) ->
 
 def _own_keys(validator: Any, instance: dict[str, Any], schema: dict[str, Any]) -> Evaluated:
     if "additionalProperties" in schema or "unevaluatedProperties" in schema:
-        return set(instance)  # together with the keywords next to it, it covers every key
-    seen: Evaluated = instance.keys() & schema.get("properties", {}).keys()
+        return set(instance)  # with the keywords next to it, this keyword covers every key
+    evaluated: Evaluated = instance.keys() & schema.get("properties", {}).keys()
     for pattern in schema.get("patternProperties", {}):
         matches = match_any(instance, pattern)
-        seen |= {key for key, is_match in zip(instance, matches, strict=True) if is_match}
-    return seen
+        evaluated |= {key for key, is_match in zip(instance, matches, strict=True) if is_match}
+    return evaluated
 
 
 def _own_indices(validator: Any, instance: list[Any], schema: dict[str, Any]) -> Evaluated:
@@ -106,12 +108,12 @@ def _own_indices(validator: Any, instance: list[Any], schema: dict[str, Any]) ->
         return everything
     if isinstance(items, list):  # until 2019-09: a list of schemas, one per index
         return everything if "additionalItems" in schema else set(range(len(items)))
-    seen = set(range(len(schema.get("prefixItems", ()))))
+    evaluated = set(range(len(schema.get("prefixItems", ()))))
     if "contains" in schema and "prefixItems" in validator.VALIDATORS:  # since 2020-12
-        seen |= {
+        evaluated |= {
             index for index, entry in enumerate(instance) if _is_valid_counted(validator, entry, schema["contains"])
         }
-    return seen
+    return evaluated
 
 
 def _is_valid_counted(validator: Any, instance: Any, subschema: Any) -> bool:
@@ -123,7 +125,7 @@ Keyword = Callable[..., Errors | None]  # None: no errors, as in jsonschema
 
 MESSAGE_CHARACTERS_A_STEP = 50
 STEPS_A_REFERENCE = 12
-SMALL_LOOP = 16  # entries processed in one step
+SMALL_LOOP = 16  # entries that one step processes
 # Keywords that validate each entry of the instance, or each of their own parts.
 ENTRIES = frozenset(
     {"items", "prefixItems", "additionalItems", "contains", "propertyNames"}
@@ -134,7 +136,7 @@ PARTS = frozenset({"allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"
 
 
 def metered_keywords(keywords: dict[str, Keyword]) -> dict[str, Keyword]:
-    """Make a draft's keywords safe and count their steps."""
+    """Keywords of a draft, made safe and with counted steps."""
     return {name: _counted(name, SAFE_KEYWORDS.get(name, keyword)) for name, keyword in keywords.items()}
 
 
@@ -142,7 +144,7 @@ def _counted(name: str, keyword: Keyword) -> Keyword:
     def check(validator: Any, value: Any, instance: Any, schema: Any) -> Errors:
         spend(_step_count(name, value, instance))
         for error in keyword(validator, value, instance, schema) or ():
-            if not error.schema_path:  # only errors made here; nested ones are counted where they are made
+            if not error.schema_path:  # errors of nested keywords are counted in their own calls
                 spend(len(error.message) // MESSAGE_CHARACTERS_A_STEP)
             yield error
 
@@ -150,7 +152,7 @@ def _counted(name: str, keyword: Keyword) -> Keyword:
 
 
 def _step_count(name: str, value: Any, instance: Any) -> int:
-    """Cost of a call, without the calls of other keywords that it causes."""
+    """Steps of a call, without nested calls of other keywords."""
     entry_count = len(instance) if isinstance(instance, list | dict) else 0
     part_count = len(value) if isinstance(value, list | dict) else 0
     if name in REFERENCES:
@@ -291,7 +293,7 @@ SAFE_KEYWORDS: dict[str, Keyword] = {
 STEPS_A_CALL = 16
 TEXTS_A_STEP = 8
 CHARACTERS_A_STEP = 500
-PLACES_A_STEP = 150  # times characters: what RE2 takes without its automaton
+PLACES_A_STEP = 150  # repeated places times characters per step: RE2's speed without its automaton
 
 
 _cached_repeated_places = lru_cache(maxsize=1_000)(repeated_places)

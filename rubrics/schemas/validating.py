@@ -41,7 +41,7 @@ class SchemaFault(Exception):
 def draft_of(schema: Schema, others: Mapping[str, Schema]) -> Draft:
     """Draft named by `$schema`; without one, the draft of the other schemas, or 2020-12.
 
-    others: schemas that it may refer to; their draft counts only if they all name the same. Raises `SchemaFault`.
+    others: schemas that it may refer to; their draft counts only if all name the same draft. Raises `SchemaFault`.
     """
     if "$schema" in schema:
         return _draft_named(schema["$schema"])
@@ -66,7 +66,7 @@ def _draft_named(name: Any) -> Draft:
 
 @cache
 def safe_class(draft: Draft) -> Draft:
-    """The draft's validator with metered keywords, and replacements for those that could stall."""
+    """Validator class of the draft with metered keywords; keywords that could stall are replaced."""
     extend: Callable[..., Draft] = validators.extend
     return extend(draft, validators=metered_keywords(dict(draft.VALIDATORS)))
 
@@ -86,7 +86,7 @@ def dialect_fault(schema: Any, draft: Draft) -> str | None:
 
 
 def describe_error(error: ValidationError | Any) -> str:
-    """Path and message of an error. A long instance in the message is cut, as it would push the reason out of sight."""
+    """Path and message of an error. A long instance in the message is cut, so that the reason stays visible."""
     instance_text = repr(error.instance)
     message = (
         error.message.replace(instance_text, cut_text(instance_text, EXCERPT_CHARACTERS))
@@ -221,7 +221,7 @@ def _patterns_of(subschema: Schema) -> Iterator[str]:
 
 
 REFERENCE_KEYWORDS = {"$ref", "$dynamicRef", "$recursiveRef"}
-MOST_ENTRIES = 20_000  # of a schema and its references
+MOST_ENTRIES = 20_000  # values in a schema and its references
 
 Registry = referencing.Registry[Any]
 
@@ -246,7 +246,7 @@ class _Walk:
     others: Mapping[str, Schema]
     seen: set[int] = field(default_factory=set)
     entry_count: int = 0
-    target_ids: dict[int, int] = field(default_factory=dict)  # target of each `$ref`, by the ids of both mappings
+    target_ids: dict[int, int] = field(default_factory=dict)  # id of a mapping with `$ref` -> id of its target
 
     def check(self, contents: Any) -> str | None:
         """First fault of a reference's target. Raises `SchemaFault` if the traversal becomes too large."""
@@ -257,7 +257,7 @@ class _Walk:
 
 
 def reached_schemas(schema: Schema, others: Mapping[str, Schema], draft: Draft) -> list[Schema]:
-    """Every subschema and reference target, once each, without a top-level `$schema`.
+    """Every subschema and reference target, without duplicates and without a top-level `$schema`.
 
     Raises `SchemaFault` for content that the draft refuses, and for a reference to anything else.
     """
@@ -279,7 +279,7 @@ def reached_schemas(schema: Schema, others: Mapping[str, Schema], draft: Draft) 
 
 
 def _refuse_circle(contents: Schema, target: Any, walk: _Walk) -> None:
-    """Raise `SchemaFault` for a chain of references that leads back to this one: no value is ever valid there."""
+    """Raise `SchemaFault` for a circular chain of references, which no value can satisfy."""
     walk.target_ids[id(contents)] = target_id = id(target)
     while target_id in walk.target_ids:
         if target_id == id(contents):

@@ -1,6 +1,6 @@
-"""Reads of regular files of limited size, such as files that other files name.
+"""Reading of regular files of limited size, such as files that other files name.
 
-A file that another one names lies below the folder of the file that names it.
+A named file must be below the folder of the file that names it.
 """
 
 import errno
@@ -20,7 +20,7 @@ def is_path(name: str) -> bool:
 
 
 class UnreadableFile(ValueError):
-    """The file can't be read; the message says what was found and expected, and repeats nothing of its content."""
+    """The file can't be read; the message repeats nothing of its content."""
 
 
 class NoFile(UnreadableFile):
@@ -42,7 +42,7 @@ def read_below(name: str, folder: Path, most_bytes: int, whose: str = "rubric") 
             f"found {quote_value(name)}, which leads out of the {whose}'s folder, expected a file below it"
         )
     try:
-        content = _read(path, most_bytes, os.O_NOFOLLOW)  # the path has no link any more
+        content = _read(path, most_bytes, os.O_NOFOLLOW)  # the path is resolved and contains no link
     except (FileNotFoundError, NotADirectoryError):
         raise NoFile(f"found no file {quote_value(name)} beside the {whose}, expected one") from None
     except OSError as error:
@@ -71,7 +71,7 @@ def read_whole(path: Path, most_bytes: int) -> bytes:
 
 
 def _read(path: str | Path, most_bytes: int, flags: int = 0) -> bytes | None:
-    """At most `most_bytes` and one more of a regular file; None if it is another kind. Raises `OSError`."""
+    """First `most_bytes` + 1 bytes of a regular file; None for any other kind of file. Raises `OSError`."""
     # O_NONBLOCK: opening a FIFO would wait for a writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     with os.fdopen(descriptor, "rb") as file:

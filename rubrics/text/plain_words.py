@@ -60,12 +60,12 @@ def quote_value(value: Any) -> str:
     try:
         text = repr(value)
     except ValueError:
-        return "a number of more than 4,300 digits"  # Python does not write longer ones
+        return "a number of more than 4,300 digits"  # Python refuses to print longer integers
     return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 4]}...{text[-1]}"
 
 
 def unknown_word(word: str, known: Iterable[str]) -> str:
-    """Words for "expected": all known names, and the closest one if any is close."""
+    """Text for "expected": all known names, and the closest name if one is close."""
     names = sorted(known)
     near = [name for name in names if word and name.startswith(word)] or difflib.get_close_matches(word, names, n=1)
     return f"one of {', '.join(names)}" + (f" (the nearest is {near[0]})" if near else "")

@@ -1,4 +1,4 @@
-"""Sentences for the reasons of missing figures, one template a cause."""
+"""Sentences for the reasons of missing figures, one template per cause."""
 
 from dataclasses import asdict
 from typing import Any
@@ -83,7 +83,7 @@ def reason_words(reason: Reason | str | None) -> str:
 
 
 def asdict_in_words(instance: Any) -> dict[str, Any]:
-    """Fields of a dataclass and of those within, as `dataclasses.asdict`, with reasons in words."""
+    """Fields of a dataclass and nested ones, as `dataclasses.asdict`, with reasons as sentences."""
     return asdict(instance, dict_factory=_in_words)
 
 

@@ -1,4 +1,4 @@
-"""Remarks on the figures of a comparison: conflicts, rough figures, distributions, rules. One template a case."""
+"""Remarks on the figures of a comparison: conflicts, rough figures, distributions, rules. One template per case."""
 
 from gradebook.rubrics.statistics.comparison import Caution, Conflict, PairFigures, caution_of, conflict_of
 from gradebook.rubrics.statistics.distributions import DistributionPair, Dominance, Gap
@@ -49,7 +49,7 @@ def conflict_words(figures: PairFigures) -> str | None:
 
 
 def caution_words(figures: PairFigures) -> str | None:
-    """Reason why the interval and its p are wider than t's, or rough, as a clause; None if they are neither."""
+    """Clause on why interval and p are wider than those of a t-test, or only approximate; None if neither."""
     caution = caution_of(figures)
     if caution is None:
         return None
@@ -77,7 +77,7 @@ def _gap_words(gap: Gap) -> str:
 
 
 def unknown_figure_words(figure: RuleFigure) -> str:
-    """Unknown figure of a rule: its name, with the range of an open one; `criterion to compare` if none exists."""
+    """Text on a rule's unknown figure: its name, with its range if known; `criterion to compare` if there is none."""
     if figure.name is None:
         return f"{figure.scope} to compare"
     return figure.name if figure.value is None else f"{figure.name} ({_value_words(figure.value)})"

@@ -1,9 +1,9 @@
-"""Sentences of a text with their positions, the same for the same text."""
+"""Sentences of a text with their positions; deterministic."""
 
 import re
 from typing import NamedTuple
 
-# Abbreviations after which a sentence goes on, and initials: "Dr. Who", "e.g. this", "J. Doe".
+# Abbreviations and initials, after which a sentence continues: "Dr. Who", "e.g. this", "J. Doe".
 _ABBREVIATION = re.compile(
     r"(?:\b(?:mr|mrs|ms|dr|prof|st|sr|jr|vs|no|nr|fig|eq|approx|ca|cf|e\.g|i\.e|z\.b|d\.h|bzw|al|inc|ltd|dept)"
     r"|\b[^\W\d_])\.\Z",
@@ -12,7 +12,7 @@ _ABBREVIATION = re.compile(
 # "The shop is open. [1][2]", "open.[^1] It", "open.【4†file】 It"
 _CITED = r"(?:[ \t]*(?:\[\^?\d{1,3}(?:[ ,;\u2013-]+\^?\d{1,3})*\]|【\d{1,3}[^【】\n]{0,80}】))*"
 _END = re.compile(rf"[.!?…।॥۔؟]+[\"'”’»)\]]*{_CITED}(?=\s|\Z)|[。！？]+[」』”’）]*{_CITED}|\n\s*")  # noqa: RUF001 - full-width marks
-_NUMBER = re.compile(r"\s*\(?\d{1,3}\)?\Z")  # of a list's entry, before its full stop: "1. The shop is open."
+_NUMBER = re.compile(r"\s*\(?\d{1,3}\)?\Z")  # number of a list entry before its full stop: "1. The shop is open."
 _FENCE = re.compile(r"(?:```|~~~)\S*\Z")
 _WORD = re.compile(r"\w")
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 from gradebook.rubrics.text.wording import counted
 
 Record = TypeVar("Record")
-Cells = Mapping[str, Callable[[Record], str]]  # by heading: the text of a row in that column
+Cells = Mapping[str, Callable[[Record], str]]  # heading -> function that gives a record's text in that column
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def table_from(
     flagged: Iterable[int] = (),
     last: Cells[Record] | None = None,
 ) -> Table:
-    """Table with a line per record. words, numbers, last: its columns, as functions from a record to a text.
+    """Table with one row per record. words, numbers, last: columns, as functions from a record to a text.
 
     last: columns of words after those of numbers.
     """
@@ -63,13 +63,16 @@ def pick_columns(cells: Cells[Record], *headings: str) -> dict[str, Callable[[Re
 
 
 def in_lower_case(table: Table) -> Table:
-    """Table whose caption and headings begin in lower case, as the terminal has them; `SD` and `A` stay."""
+    """Table whose caption and headings begin in lower case, for the terminal; `SD` and `A` stay."""
     columns = tuple(replace(column, heading=_lowered(column.heading)) for column in table.columns)
     return replace(table, caption=_lowered(table.caption), columns=columns)
 
 
 def capitalised(caption: str, cells: Cells[Record], records: Iterable[Record], word_count: int = 1) -> Table:
-    """Table of the terminal's columns with headings as on a page. word_count: first columns, which hold no numbers."""
+    """Table of the terminal's columns with capitalised headings, for a page.
+
+    word_count: count of leading text columns.
+    """
     columns = [(f"{name[0].upper()}{name[1:]}", text) for name, text in cells.items()]
     return table_from(caption, dict(columns[:word_count]), dict(columns[word_count:]), records)
 
@@ -80,7 +83,7 @@ def rows_cut(table: Table, most_rows: int) -> Table:
 
 
 def with_rest(table: Table, rest_count: int, words: str = "") -> Table:
-    """Table with a last line that counts the rows left out, if some are. words: added to that line."""
+    """Table with a last line that counts omitted rows, if any. words: text added to that line."""
     if rest_count <= 0:
         return table
     line = (f"and {counted(rest_count, 'other')}{words}", *[""] * (len(table.columns) - 1))

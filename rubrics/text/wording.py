@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 SHORTEST_S = 0.0005  # shorter times are shown as 0
-EACH_CASE_ONCE = "means and rates count each case once"  # in the note of a run with uneven numbers of outputs
+EACH_CASE_ONCE = "means and rates count each case once"  # part of the note on uneven counts of outputs per case
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
@@ -29,7 +29,7 @@ def signed_words(value: float | None, digits: int = 3) -> str:
 
 
 def interval_words(low: float | None, high: float | None, words: Callable[[float | None], str] = score_words) -> str:
-    """Interval, the same in each table and sentence: `0.710 to 0.750`. words: of its ends."""
+    """Interval as text, the same in each table and sentence: `0.710 to 0.750`. words: formats an end."""
     return "–" if low is None else f"{words(low)} to {words(high)}"
 
 
@@ -41,12 +41,12 @@ def difference_interval_words(low: float | None, high: float | None) -> str:
 def with_interval(
     value: float | None, low: float | None, high: float | None, words: Callable[[float | None], str] = score_words
 ) -> str:
-    """Figure and its interval, where there is one: `0.730 (0.710 to 0.750)`."""
+    """Figure with its interval, if known: `0.730 (0.710 to 0.750)`."""
     return words(value) if low is None else f"{words(value)} ({interval_words(low, high, words)})"
 
 
 def no_interval_words(unit_count: int | None) -> str:
-    """Reason for a mean without an interval, in a cell: one case says nothing about others."""
+    """Table cell with the reason for a mean without an interval, such as a single case."""
     return "none: 1 case" if unit_count == 1 else "–"
 
 
@@ -58,7 +58,7 @@ def p_words(p: float | None) -> str:
 
 
 def p_relation(p: float | None) -> str:
-    """p-value to follow the letter p: `= 0.044`, `<0.001`."""
+    """p-value in the form that follows the letter p: `= 0.044`, `<0.001`."""
     text = p_words(p)
     return text if text.startswith("<") else f"= {text}"
 

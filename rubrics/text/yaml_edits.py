@@ -1,4 +1,4 @@
-"""One value of a YAML text written anew, with its comments and its layout as they were."""
+"""Change of one value in a YAML text that keeps its comments and its layout."""
 
 import json
 import re
@@ -18,26 +18,29 @@ _BLOCK_HEAD = re.compile(r"[|>][-+0-9]*[^\n]*\n")
 
 
 def set_value(text: str, place: Place, value: str | float | None, before: tuple[str, ...] = ()) -> str:
-    """Text in which the value at a place is another one, and all else is unchanged.
+    """Text with another value at a place, and all else unchanged.
 
-    The place is a key of a mapping. before: keys above which a new key is written; without one of them, and for what
-    other places share by an alias, the text can't be edited here. Raises `InputError`, `RubricError` for no YAML.
+    The place is a key of a mapping. before: keys above which a new key is inserted. Raises `InputError` if the place
+    can't be edited (the mapping has none of these keys, or other places share the value by an alias), `RubricError` if
+    the text is no YAML.
     """
-    old = read_yaml(text, "text")
-    root = None if old.values is None or old.faults else compose_yaml(text)
+    old_text = read_yaml(text, "text")
+    root = None if old_text.values is None or old_text.faults else compose_yaml(text)
     pair = None if root is None else _pair_at(root, place)
     mapping = None if root is None else _node_at(root, place[:-1])
-    if old.values is not None and isinstance(mapping, yaml.MappingNode):
-        given = value if pair is None or not isinstance(value, str) else _ended_like(pair[1], value)
-        wanted = _with_value(old.values, place, given)
+    if old_text.values is not None and isinstance(mapping, yaml.MappingNode):
+        new_value = value if pair is None or not isinstance(value, str) else _ended_like(pair[1], value)
+        expected_values = _with_value(old_text.values, place, new_value)
         for candidate in (
-            _insertions(text, mapping, place, given, before) if pair is None else _rewritten(text, pair[1], given)
+            _insertions(text, mapping, place, new_value, before)
+            if pair is None
+            else _rewritten(text, pair[1], new_value)
         ):
-            new = read_yaml(candidate, "text")
-            if not new.faults and new.values == wanted:
+            edited = read_yaml(candidate, "text")
+            if not edited.faults and edited.values == expected_values:
                 return candidate
-    found = f"a value of {place_text(place)} that can't be written without another change"
-    raise InputError(place_text(place), found, "an edit of the text itself")
+    fault = f"a value of {place_text(place)} that can't be written without another change"
+    raise InputError(place_text(place), fault, "an edit of the text itself")
 
 
 def _node_at(node: yaml.Node | None, place: Place) -> yaml.Node | None:
@@ -69,25 +72,25 @@ def _with_value(values: dict[str, Any], place: Place, value: Any) -> dict[str, A
 
 
 def _ended_like(node: yaml.Node, value: str) -> str:
-    """Value with the last line end of a block's text, which a form does not show."""
+    """Value with the trailing line end of a block text, which an edit form drops."""
     is_ended = isinstance(node, yaml.ScalarNode) and node.style in ("|", ">") and str(node.value).endswith("\n")
     return value.rstrip("\n") + "\n" if is_ended else value
 
 
 def _rewritten(text: str, node: yaml.Node, value: str | float | None) -> Iterator[str]:
-    """Texts with another scalar in place of a node, in its own style first."""
+    """Candidate texts with another scalar in place of a node; the node's style first."""
     if not isinstance(node, yaml.ScalarNode):
         return
     start, end = node.start_mark.index, node.end_mark.index
     if isinstance(value, str) and node.style in ("|", ">"):
         yield text[:start] + _block(text, node, value) + text[end:]
-    rest = text[end:]
+    text_after = text[end:]
     for scalar in _scalars(value, node.style):
-        yield text[:start] + scalar + ("\n" if node.style in ("|", ">") and rest[:1] != "\n" else "") + rest
+        yield text[:start] + scalar + ("\n" if node.style in ("|", ">") and text_after[:1] != "\n" else "") + text_after
 
 
 def _scalars(value: str | float | None, style: str | None = None) -> Iterator[str]:
-    """Value as scalars of YAML: plain before quoted, unless it was quoted."""
+    """Value as YAML scalars to try: plain before quoted, unless it was quoted."""
     if not isinstance(value, str):
         yield "null" if value is None else f"{value:.15g}"
         return
@@ -99,7 +102,7 @@ def _scalars(value: str | float | None, style: str | None = None) -> Iterator[st
 
 
 def _block(text: str, node: yaml.ScalarNode, value: str) -> str:
-    """Value as the block that it replaces: with its head and its indentation."""
+    """Value as a block with the header and indentation of the block that it replaces."""
     start, end = node.start_mark.index, node.end_mark.index
     head = _BLOCK_HEAD.match(text, start)
     body = text[head.end() : end] if head else ""
@@ -110,15 +113,15 @@ def _block(text: str, node: yaml.ScalarNode, value: str) -> str:
         width = max(20, WIDEST - len(indent))
         folded = [textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [""] for line in lines]
         lines = [line for number, part in enumerate(folded) for line in ([""] if number else []) + part]
-    kept = re.search(r"\n*\Z", body)
-    gap = "\n" * max(1, len(kept[0]) if kept else 1)  # empty lines below the block stay
+    trailing_lines = re.search(r"\n*\Z", body)
+    gap = "\n" * max(1, len(trailing_lines[0]) if trailing_lines else 1)  # keep empty lines below the block
     return (head[0] if head else "|\n") + "\n".join(indent + line if line else "" for line in lines) + gap
 
 
 def _insertions(
     text: str, mapping: yaml.MappingNode, place: Place, value: str | float | None, before: tuple[str, ...]
 ) -> Iterator[str]:
-    """Texts with a new key above one that the mapping has."""
+    """Candidate texts with a new key above an existing key."""
     nodes = {key.value: key for key, _ in mapping.value}
     anchor = next((nodes[name] for name in before if name in nodes), None)
     if anchor is None:

@@ -86,7 +86,7 @@ def _decode(text: str | bytes) -> str:
 
 
 def compose_yaml(text: str) -> yaml.Node | None:
-    """Nodes of the text, after a check of its depth and size: composing is recursive, and takes much memory."""
+    """Nodes of the text; depth and size are checked first, as composing is recursive and takes much memory."""
     try:
         _refuse_large_trees(text)
         node: yaml.Node | None = yaml.compose(text, Loader=_LOADER)
@@ -119,7 +119,7 @@ def _refuse_large_trees(text: str) -> None:
 def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> _ParseError:
     mark = error.problem_mark or error.context_mark
     if "unexpected end of stream" in str(error.problem):
-        mark = error.context_mark or mark  # an open quote is reported where it opens, not where the file ends
+        mark = error.context_mark or mark  # report an unclosed quote where it opens, not at the end of the file
     if mark is None:
         return _ParseError(None, f"expected YAML: {error.problem or error.context}")
     rows = text.split("\n")
@@ -150,7 +150,7 @@ def _value(node: yaml.Node, place: FilePath, state: _ParseState) -> Any:
 
 
 def _count(node: yaml.Node, place: FilePath, state: _ParseState) -> None:
-    """Stop if aliases expand too far: a few lines can stand for 10^9 nodes, or for themselves."""
+    """Stop the parse if aliases expand to too many nodes: a few lines can mean 10^9 nodes, or a cycle."""
     state.node_count += 1
     if isinstance(node, yaml.ScalarNode):
         state.node_count += len(node.value) // CHARACTERS_PER_NODE
@@ -223,7 +223,7 @@ def _truth(node: yaml.Node, state: _ParseState) -> bool | None:
 
 
 def _number(node: yaml.Node, kind: str, state: _ParseState) -> int | float | str:
-    """Number as a person would read it: YAML's octal 010, its 12:30 for 750 and its .nan are faults."""
+    """Number as a person would read it; YAML's octal 010, 12:30 (750) and .nan are faults."""
     if not _SPECIAL_NUMBER.fullmatch(node.value):
         with contextlib.suppress(ValueError, OverflowError):  # a whole number of 400 digits does not fit a float
             number = int(node.value) if kind == "int" else float(node.value)
