@@ -8,7 +8,7 @@ from rich.markup import escape
 from gradebook.flows.display.terminal import plain, show, stdout
 from gradebook.rubrics.text.tables import Cells, Table, pick_columns, rows_cut, table_from, table_of
 from gradebook.rubrics.text.wording import counted, rate_words, score_words, signed_words
-from gradebook.tasks.comparing.attribution import Explanation, LostCase
+from gradebook.tasks.comparing.attribution import ChangedCase, Explanation
 from gradebook.tasks.comparing.compare import Comparison, ModelComparison
 from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 from gradebook.tasks.comparing.gate import GateFinding
@@ -146,18 +146,18 @@ def _part_table(explanation: Explanation) -> Table:
     return table_of("overall difference by criterion", ("criterion",), ("part", "uniform weights"), rows)
 
 
-_LOST: Cells[LostCase] = {
+_LOST: Cells[ChangedCase] = {
     "A": lambda case: score_words(case.score_a),
     "B": lambda case: score_words(case.score_b),
     "B - A": lambda case: signed_words(case.difference),
 }
 
 
-def _lost_table(cases: Iterable[LostCase]) -> Table:
+def _lost_table(cases: Iterable[ChangedCase]) -> Table:
     return table_from("cases that lost most", {"case": lambda case: case.case_id}, _LOST, cases, last={"by": _losses})
 
 
-def _losses(case: LostCase) -> str:
+def _losses(case: ChangedCase) -> str:
     return ", ".join(f"{name} {signed_words(part)}" for name, part in case.criteria[:MOST_LOSSES])
 
 

@@ -6,7 +6,7 @@ baseline        choose_baseline, refuse_baseline: the run that --baseline means;
 sides           read_side, pair_groups: which model of one run is compared with which of the other; their judges
 case_pairs      pair_sides: outputs of the same case
 figures         ComparedRow: differences, intervals, tests, and remarks on them
-attribution     explain: a difference split into criteria; the cases that lost most
+attribution     explain: a difference split into criteria; the cases that changed most
 gate            evaluate_gate: the rules of --require and --fail-if applied to figures
 interim_analyses  plan_interim_analyses, analyse_block: interim analyses of a run that may stop early
 stopping        StopPlan, Stopping: the stored plan of these analyses, and the outcome of the last one

@@ -1,4 +1,4 @@
-"""Attribution of a difference to criteria and score ranges, and the cases that lost most."""
+"""Attribution of a difference to criteria and score ranges, and the cases that lost and gained most."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -51,10 +51,11 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class LostCase:
-    """Case whose overall score fell. Scores are means over its pair_count pairs; outputs: of the pair that fell most.
+class ChangedCase:
+    """Case whose overall score fell or rose. Scores are means over its pair_count pairs.
 
-    criteria: loss by criterion, largest first, without criteria that gained.
+    outputs: of the pair that changed most. criteria: change by criterion, largest first, without criteria that changed
+    in the other direction.
     """
 
     case_id: str
@@ -71,14 +72,16 @@ class LostCase:
 class Explanation:
     """Attribution of the overall difference of two models; parts add up to it.
 
-    shares_at: rows of threshold, share_a, share_b; empty if no pair is scored.
+    shares_at: rows of threshold, share_a, share_b; empty if no pair is scored. lost_most, gained_most: cases, those
+    that changed most first.
     """
 
     parts: tuple[Part, ...]
     distributions: DistributionPair
     sentence: str
     shares_at: tuple[tuple[float, float, float], ...]
-    lost_most: tuple[LostCase, ...]
+    lost_most: tuple[ChangedCase, ...]
+    gained_most: tuple[ChangedCase, ...]
 
     def parts_as_json(self) -> list[dict[str, Any]]:
         return [asdict(part) for part in self.parts]
@@ -169,7 +172,8 @@ def explain(
         thin_distributions(pair),
         dominance_sentence(pair),
         tuple(threshold_rows),
-        tuple(_lost_cases(connection, weighted)),
+        tuple(_changed_cases(connection, weighted, is_lost=True)),
+        tuple(_changed_cases(connection, weighted, is_lost=False)),
     )
 
 
@@ -260,32 +264,37 @@ def _uniform_parts(sides: PairedSides, weighted: WeightedPairs) -> Decomposition
     return decompose(scores, differences, is_skipped=weighted.is_skipped, weights=weighted.pair_weights)
 
 
-def _lost_cases(connection: duckdb.DuckDBPyConnection, weighted: WeightedPairs) -> Iterator[LostCase]:
-    """Cases with the most negative mean difference, worst first."""
+def _changed_cases(
+    connection: duckdb.DuckDBPyConnection, weighted: WeightedPairs, *, is_lost: bool
+) -> Iterator[ChangedCase]:
+    """Cases with the most negative mean difference, worst first, or those with the most positive one."""
+    sign = 1.0 if is_lost else -1.0
     cases, codes, counts = np.unique(weighted.cases, return_inverse=True, return_counts=True)
-    differences = weighted.scores_b - weighted.scores_a
+    differences = sign * (weighted.scores_b - weighted.scores_a)
     means = [np.bincount(codes, scores, cases.size) / counts for scores in (weighted.scores_a, weighted.scores_b)]
-    lost = means[1] - means[0]
-    worst = [code for code in np.argsort(lost, kind="stable")[:MOST_CASES].tolist() if lost[code] < -TIED]
-    members = [np.flatnonzero(codes == code) for code in worst]
-    lowest = [int(pairs[np.argmin(differences[pairs])]) for pairs in members]
-    names = name_places(connection, [int(weighted.places[pair]) for pair in lowest])
-    losses = _losses(weighted, members)
-    for index, (code, pair) in enumerate(zip(worst, lowest, strict=True)):
+    change = means[1] - means[0]
+    first = np.argsort(sign * change, kind="stable")[:MOST_CASES]
+    most = [code for code in first.tolist() if sign * change[code] < -TIED]
+    members = [np.flatnonzero(codes == code) for code in most]
+    extremes = [int(pairs[np.argmin(differences[pairs])]) for pairs in members]
+    names = name_places(connection, [int(weighted.places[pair]) for pair in extremes])
+    by_criterion = sign * _changes_by_criterion(weighted, members)
+    for index, (code, pair) in enumerate(zip(most, extremes, strict=True)):
         row = names[int(weighted.places[pair])]
-        yield LostCase(
+        largest = _largest_losses(weighted.criterion_ids, by_criterion[:, index])
+        yield ChangedCase(
             str(row["case_id"]),
             int(counts[code]),
             float(means[0][code]),
             float(means[1][code]),
-            float(lost[code]),
+            float(change[code]),
             str(row["output_a"]),
             str(row["output_b"]),
-            tuple(_largest_losses(weighted.criterion_ids, losses[:, index])),
+            tuple((criterion_id, sign * loss) for criterion_id, loss in largest),
         )
 
 
-def _losses(weighted: WeightedPairs, cases: Sequence[NDArray[np.intp]]) -> Floats:
+def _changes_by_criterion(weighted: WeightedPairs, cases: Sequence[NDArray[np.intp]]) -> Floats:
     """Contribution of each criterion to some cases, averaged over the pairs of each: (criterion, case)."""
     count = len(cases)
     case_of = np.full(weighted.scores.pair_count, count)
@@ -297,8 +306,8 @@ def _losses(weighted: WeightedPairs, cases: Sequence[NDArray[np.intp]]) -> Float
         for criterion, added in zip(weighted.scores.criteria, changes, strict=True)
     ]
     sizes = np.array([pairs.size for pairs in cases])
-    losses: Floats = np.array(contributions).reshape(len(contributions), count) / sizes
-    return losses
+    changed: Floats = np.array(contributions).reshape(len(contributions), count) / sizes
+    return changed
 
 
 def _largest_losses(criterion_ids: Sequence[str], added: Floats) -> Iterator[tuple[str, float]]:

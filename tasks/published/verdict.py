@@ -146,10 +146,12 @@ def _reasons_clause(grounds: Grounds, models: Sequence[ModelVerdict]) -> str:
     if not not_shipping and not is_shown:
         by_points = ", by point estimates" if grounds.has_rubric_requirement else ""
         return f"{_met_words(grounds)}{by_points}"
-    if len({verdict.reason for verdict in not_shipping or models}) == 1:
-        return (not_shipping or models)[0].reason
-    if not not_shipping:
+    if not not_shipping and len({verdict.reason for verdict in models}) > 1:
         return _met_words(grounds)
+    if len({verdict.reason for verdict in not_shipping or models}) == 1:
+        is_of_all = not not_shipping or len(not_shipping) == len(models)
+        names = "" if is_of_all else f"{_join_first([verdict.model for verdict in not_shipping])}: "
+        return names + (not_shipping or models)[0].reason
     first_models = not_shipping[:MOST_NAMED]
     more = len(not_shipping) - len(first_models)
     sentence = "; ".join(f"{verdict.model}: {verdict.reason}" for verdict in first_models)
@@ -515,6 +517,8 @@ def _change_facts(grounds: Grounds) -> Iterator[Fact]:
     if grounds.comparison is None:
         return
     for pair in grounds.comparison.models[:MOST_PAIRS]:
+        if grounds.is_against_baseline and _outcome_of(pair) in (UNCHANGED, SAME_CRITERIA):
+            continue  # the third line says so
         if any(row.figures.n for row in pair.rows) or (pair.rows and grounds.is_against_baseline):
             yield change_fact(pair.name, pair.rows, *_side_names(grounds, pair))
         yield from missing_facts(pair.name, pair.rows)

@@ -1,6 +1,6 @@
 """Pages of one run: verdict first, then its models and criteria; the sections of its report are a click deeper."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -29,6 +29,7 @@ from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.page import SECTIONS, Section, read_section, run_page
 from gradebook.tasks.reporting.rendering import render
 from gradebook.tasks.reporting.report_source import ReportSource, opened_source
+from gradebook.tasks.reporting.sections.agreement import read_agreement
 from gradebook.tasks.viewing.cases import CaseFilters, step_links
 from gradebook.tasks.viewing.frame import Frame
 
@@ -104,7 +105,10 @@ class RunPage:
 
 
 def read_run_page(lake: Lake, run_id: str, summary: RunSummary) -> RunPage:
-    """Read the contents of a run's page."""
+    """Read the contents of a run's page. Its verdict is with the ratings now in the lake, as on its page of trust."""
+    if summary.run["judge"] is not None:
+        with opened_source(lake, summary) as source:
+            summary = replace(summary, standings=read_agreement(source).standings)
     with connect_up_to_date(lake) as connection:
         runs = read_runs(connection)
     others = (

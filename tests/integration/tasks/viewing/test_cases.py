@@ -80,6 +80,17 @@ def test_any_two_answers_to_a_case_are_compared_also_those_of_two_runs(client: T
     assert "Their verdicts are the same." in client.get("/runs/b/cases/c5", params={"a": keys[1], "b": keys[3]}).text
 
 
+def test_a_comparison_names_the_cases_that_changed_most_with_both_answers(client: TestClient):
+    # bad says yes in c4 and c5 of run b alone
+    for runs, heading in ((("a", "b"), "gained"), (("b", "a"), "lost")):
+        page = client.get("/compare", params=dict(zip("ab", runs, strict=True))).text
+        assert re.findall(r"<h3>Cases that (\w+) most</h3>", page) == [heading]
+        links = dict(re.findall(r'<a href="([^"]+)">(c\d+)</a>', page))
+        assert list(links.values()) == ["c4", "c5"]
+        sides = client.get(next(iter(links)).replace("&amp;", "&")).text.partition('class="sides"')[2]
+        assert re.findall(r"<h3>[AB]: <bdi>([^<]+)</bdi>", sides) == [f"bad in {runs[0]}", "bad"]
+
+
 def test_cases_that_changed_are_those_with_another_level_in_the_run_named(client: TestClient):
     # bad says yes in c0 to c3 in run a, in c0 to c5 in run b: c4 and c5 changed.
     for criterion in ("", "polite"):

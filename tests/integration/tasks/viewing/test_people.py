@@ -7,6 +7,7 @@ import pytest
 
 from gradebook.tasks.agreement.calibration import calibrate_run
 from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.viewing.people import NEXT_COUNT, read_people_page
 from tests.support.rated_lake import JUDGED, RATED, JudgedRun, publish_runs, ratings_of
 from tests.support.scored_lake import NOW, make_lake
@@ -41,6 +42,16 @@ def test_the_page_says_what_the_commands_say(lake: Lake):
     for command in ("rate r --raters", "raters r", "agreement r", "--queue adjudicate", "calibrate r --rate-next 10"):
         assert f"gradebook {command}" in text or command in text
     assert HOSTILE not in viewer(lake).get("/people?run=r").text
+
+
+def test_the_page_of_a_run_trusts_the_judge_by_the_ratings_of_now_as_its_page_of_trust(lake: Lake):
+    stated = [fact.sentence for fact in summarise(lake, "r").verdict.facts]
+    assert "Nobody rated what the judge scored, so how far to trust it is unknown." in stated  # as published
+    client = viewer(lake)
+    for address in ("/runs/r", "/runs/r/sections/trust"):
+        page = unescape(client.get(address).text)
+        assert "Nobody rated" not in page
+        assert "The judge is no better than chance on tone, as far as the ratings show (kappa 0.621" in page
 
 
 def test_before_anybody_rated_or_ran_the_page_says_how_to_begin(tmp_path: Path):
