@@ -21,9 +21,9 @@ from gradebook.rubrics.model.errors import GradebookError, InputError, Unfinishe
 from gradebook.tasks.system.command_start import begin_command
 from gradebook.tasks.system.secret_values import without_secret_values
 
-USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]  # not public: base of the others
+USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]  # base of usage errors, which Typer does not export
 INTERRUPTED = 130  # typer's exit code for Ctrl-C; typer prints no message
-INTERRUPTED_QUERY = "Query interrupted"  # DuckDB's error
+INTERRUPTED_QUERY = "Query interrupted"  # text of DuckDB's error after Ctrl-C
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Entry:
     summary: str
 
 
-# Groups of commands, by name; the words are the first line of a group's help.
+# Name of a group of commands -> first line of its help.
 GROUPS = {
     "rubric": "Write, lint, compare and import rubrics; list and try checks.",
     "rubric checks": "List, show and try deterministic checks.",
@@ -219,14 +219,14 @@ COMMANDS: tuple[Entry, ...] = (
 )
 ENTRIES = {entry.name: entry for entry in COMMANDS}
 
-# Headings of `gradebook --help`, each with the names below it.
+# Heading of `gradebook --help` -> names of commands and groups below it.
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Evaluate": ("demo", "evaluate", "collect", "review"),
     "Look at results": ("view", "report", "compare", "runs", "why", "sql", "cost", "status", "doctor"),
     "Groups, each with commands of its own": ("rubric", "judge", "people", "suite", "train", "lake"),
 }
 
-# Names of 0.1, which still work: a command's, or a group's.
+# Names of commands and groups in version 0.1, which still work -> present names.
 RENAMED = {
     "rescore": "rubric reweigh",
     "link": "rubric link",
@@ -290,7 +290,10 @@ class _Group(TyperGroup):
 
 
 def _names_below(above: str) -> list[str]:
-    """Names of a group's commands and groups, in the order of the table; of the program's, for an empty text."""
+    """Names of the commands and groups in a group, in the order of the table.
+
+    above: name of the group; "": the program.
+    """
     words = above.split()
     below = (name.split() for name in (*ENTRIES, *GROUPS))
     return list(
@@ -307,7 +310,7 @@ def _stub(name: str) -> Any:
 
 
 def _renamed(ctx: Any, args: list[str]) -> list[str]:
-    """The arguments with the present name of a command; an earlier one is noted on stderr."""
+    """Arguments with the present name of a command; prints a note on stderr if they have an earlier name."""
     for length in (2, 1):
         name = " ".join(args[:length])
         if name in RENAMED:
@@ -378,7 +381,7 @@ def main(began_at_s: float | None = None) -> None:
     except USAGE_ERROR as error:
         _refuse_usage(error)
     except SystemExit as end:
-        # Typer makes exit code 1 of a closed pipe: `| head` is no failure.
+        # Typer exits with 1 after a closed pipe; here `| head` is no failure.
         sys.exit(0 if isinstance(end.__context__, BrokenPipeError) else end.code)
     except BrokenPipeError:
         sys.exit(0)
@@ -394,13 +397,13 @@ def main(began_at_s: float | None = None) -> None:
 
 
 def _end_unexpected(error: BaseException, *, has_folder: bool) -> NoReturn:
-    """Exit after an error that no command expects; its traceback goes to a file.
+    """Exit after an unexpected error, whose traceback is written to a file.
 
-    has_folder: whether the command began in a folder that was there.
+    has_folder: whether the working folder existed when the command began.
     """
     from gradebook.tasks.system.files import is_full  # with Arrow and DuckDB
 
-    if isinstance(error, Exception) and is_full(error):  # no room for a traceback either
+    if isinstance(error, Exception) and is_full(error):  # a full disk has no room for a traceback either
         _print_error(f"the disk is full: {error}; free some space, then run the same command again")
         sys.exit(UnfinishedError.exit_code)
     if isinstance(error, FileNotFoundError) and not has_folder:
@@ -429,7 +432,7 @@ def _is_interrupt(error: BaseException) -> bool:
 def _refuse_broken_text(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     """Raise `InputError` for an argument, a setting of gradebook's or a working folder that is not UTF-8.
 
-    Python reads such bytes as halves of characters, which no file of gradebook's, no table and no terminal can take.
+    Python reads such bytes as lone surrogates, which no file, table or terminal can take.
     """
     texts = [(f"argument {number}", text) for number, text in enumerate(arguments, start=1)]
     texts += [(name, text) for name, text in environ.items() if name.startswith("GRADEBOOK_")]
@@ -444,7 +447,7 @@ def _refuse_broken_text(arguments: Sequence[str], environ: Mapping[str, str]) ->
 
 
 def _refuse_usage(error: Any) -> NoReturn:
-    """Exit with 2 after a usage error in a sentence; a group of commands without one shows its help."""
+    """Exit with 2 after printing a usage error; a group without a command shows its help."""
     from gradebook.flows.display.usage_errors import usage_error
 
     if type(error).__name__ == "NoArgsIsHelpError":

@@ -1,4 +1,4 @@
-"""The program `gradebook`: Ctrl-C ends it with a sentence, also while its modules are imported."""
+"""The program `gradebook`. Ctrl-C ends it with a message, even while modules are imported."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ def main() -> None:
 
 
 def _open_closed() -> None:
-    """Open a closed stdin, stdout or stderr as an empty file: another file would get its number."""
+    """Open a closed stdin, stdout or stderr as an empty file, else another file would get its descriptor."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             descriptor = os.open(os.devnull, os.O_RDWR)

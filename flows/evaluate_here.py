@@ -36,7 +36,7 @@ def evaluate_here(
     refuse_taken_id(request, checked)
     refuse_failing_start(request, checked)
     refuse_unusable(checked.lake)
-    if checked.lake.bucket is not None:  # a key that may not write is refused before anything starts
+    if checked.lake.bucket is not None:  # fail before the start if the key has no permission to write
         probe_store(checked.lake.bucket)
     with (
         with_command_request(CommandRequest(request, checked)) as here,
@@ -62,7 +62,7 @@ def report_of(request: EvaluationRequest, summary: RunSummary) -> Path:
 
 
 def _for_cluster(request: EvaluationRequest, prefect: bool | None) -> bool | None:
-    """--prefect where the runner is a cluster, whose workers Prefect's task runners reach. Raises `InputError`."""
+    """Value of --prefect: True if the runner is a cluster, which only Prefect reaches. Raises `InputError`."""
     runner = read_runner(request.runner)
     if not runner.is_cluster:
         return prefect

@@ -16,17 +16,21 @@ PREFECT_LOGS = (
     "PREFECT_LOGGING_LOGGERS_PREFECT_FLOW_RUNS_LEVEL",
     "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL",
 )
-PREFECT_INNER_LOGS = ("PREFECT_SERVER_LOGGING_LEVEL", "PREFECT_INTERNAL_LOGGING_LEVEL")  # of each request of a server
+PREFECT_INNER_LOGS = (
+    "PREFECT_SERVER_LOGGING_LEVEL",
+    "PREFECT_INTERNAL_LOGGING_LEVEL",
+)  # log levels of each request to a server
 # Messages of Prefect if no server answered from the beginning, and if its temporary server did not start.
 UNREACHED = ("Failed to reach API", "ephemeral Prefect API server")
 Made = TypeVar("Made")
 
 
 def uses_prefect(wanted: bool | None, *, is_verbose: bool = False) -> bool:
-    """Whether work runs as a Prefect flow. wanted: of --prefect or --no-prefect; None: where Prefect has an API.
+    """Whether work runs as a Prefect flow.
 
-    Prefect itself says whether it has: PREFECT_API_URL or its active profile names one. It is imported, which takes
-    seconds, only where a variable or a file of its settings may name one.
+    wanted: True for --prefect, False for --no-prefect; None: if Prefect has an API. Prefect has an API if
+    PREFECT_API_URL or its active profile names one. To find out, Prefect is imported, which takes seconds, but only if
+    a variable or a settings file may name an API.
     """
     if wanted is False:
         return False
@@ -47,7 +51,7 @@ def run_here(
 ) -> Made:
     """Run work in this process, by the rule of `uses_prefect`: call it, or call its flow with the parameters.
 
-    flow: MODULE:NAME below gradebook.flows, which returns what `direct` does. Raises what the work raises, and
+    flow: MODULE:NAME below gradebook.flows, which returns the same as `direct`. Raises what the work raises, and
     `LostServer` for a Prefect server that does not answer.
     """
     if not uses_prefect(prefect, is_verbose=is_verbose):
@@ -58,7 +62,7 @@ def run_here(
 
 
 def _choose_prefect_logs(*, is_verbose: bool) -> None:
-    """Keep Prefect's log quiet, unless it is wanted. Call it before the first import of Prefect, which reads it."""
+    """Set Prefect's log level: quiet unless is_verbose. Call it before the first import of Prefect, which reads it."""
     for name in PREFECT_LOGS:
         os.environ.setdefault(name, "INFO" if is_verbose else "CRITICAL")  # a failure is reported once, in a sentence
     for name in PREFECT_INNER_LOGS:
@@ -66,14 +70,14 @@ def _choose_prefect_logs(*, is_verbose: bool) -> None:
 
 
 class LostServer(UnfinishedError):
-    """Prefect's server does not come back; the command still succeeds if its run is published."""
+    """Error: Prefect's server does not come back. The command still succeeds if its run is published."""
 
 
 @contextmanager
 def report_lost_server() -> Iterator[None]:
-    """Raise `LostServer` if Prefect's client gives up its server during the block.
+    """Raise `LostServer` if Prefect's client stops trying to reach its server during the block.
 
-    The client retries for about a minute (PREFECT_CLIENT_MAX_RETRIES); a run goes on if the server is back by then.
+    The client retries for about a minute (PREFECT_CLIENT_MAX_RETRIES); a run continues if the server is back by then.
     """
     try:
         yield
@@ -92,12 +96,12 @@ def report_lost_server() -> Iterator[None]:
 
 
 def _server_fault(error: Exception) -> str | None:
-    """The fault of Prefect's server behind an error; None if the error has another cause."""
+    """Sentence on the fault of Prefect's server that caused an error; None for any other cause."""
     import httpx
 
     if isinstance(error, httpx.HTTPStatusError):
         return f"answered HTTP {error.response.status_code}"
-    if isinstance(error, httpx.HTTPError):  # judges are asked by another HTTP client
+    if isinstance(error, httpx.HTTPError):  # only Prefect uses httpx; judges have another HTTP client
         return f"does not answer ({type(error).__name__})"
     is_unreached = isinstance(error, RuntimeError) and any(text in str(error) for text in UNREACHED)
     return "does not answer" if is_unreached else None

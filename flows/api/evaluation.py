@@ -19,8 +19,8 @@ from gradebook.tasks.rubric_store.versions import GivenRubric
 from gradebook.tasks.runs.request import read_request
 from gradebook.tasks.system import progress as watched
 
-FRAME = "(table in Python)"  # the dataset of outputs that came without a path
-AGAIN = ("gradebook.evaluate(...)",)  # what resumes a run of such outputs
+FRAME = "(table in Python)"  # dataset name of outputs without a path
+AGAIN = ("gradebook.evaluate(...)",)  # call that resumes a run of such outputs
 
 
 @in_parameters
@@ -101,7 +101,7 @@ def evaluate(  # noqa: PLR0913 - each is an option of the command
 
 @contextmanager
 def _without_folder(folder: str) -> Iterator[None]:
-    """Name the rows of a table `outputs` in errors, not by the file that they were written to."""
+    """Replace the temporary file's name by `outputs` in errors about rows of a table."""
     try:
         yield
     except OutputsError as error:
@@ -114,10 +114,10 @@ def _without_folder(folder: str) -> Iterator[None]:
 
 @contextmanager
 def _shown(progress: bool | None) -> Iterator[None]:
-    """Show progress on stderr while the block runs, if it is wanted."""
+    """Show progress on stderr while the block runs. progress: None: only in a terminal or a notebook."""
     is_wanted = (sys.stderr.isatty() or "ipykernel" in sys.modules) if progress is None else progress
     if not is_wanted:
-        watched.silence()  # a command of this process may have left its own
+        watched.silence()  # remove a watcher of an earlier command in this process
         yield
         return
     from gradebook.flows.display.progress_bars import shown_progress

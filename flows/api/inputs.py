@@ -19,7 +19,12 @@ from gradebook.tasks.rubric_store import versions
 from gradebook.tasks.rubric_store.files import rubric_text
 from gradebook.tasks.rubric_store.versions import GivenRubric
 
-INTEGERS = ("case_id", "checkpoint", "sample_index", "cluster")  # whole numbers, which gaps make floats in pandas
+INTEGERS = (
+    "case_id",
+    "checkpoint",
+    "sample_index",
+    "cluster",
+)  # whole numbers, which pandas turns into floats if values are missing
 load_rubric = in_parameters(versions.load_rubric)
 EXPECTED = "a path, a list of dicts, or a table of pandas, Polars or Arrow"
 
@@ -41,7 +46,7 @@ def lint(rubric: GivenRubric) -> tuple[LintFinding, ...]:
 
 
 def rubric_name(rubric: GivenRubric, folder: Path) -> str:
-    """Name of a rubric for a request: a path or a name as it is; an object is written below the folder."""
+    """Name of a rubric for a request: a path or a name unchanged; an object is written below the folder."""
     if isinstance(rubric, str | Path):
         return str(rubric)
     loaded = load_rubric(rubric)
@@ -51,9 +56,9 @@ def rubric_name(rubric: GivenRubric, folder: Path) -> str:
 
 
 def outputs_path(outputs: Any, folder: Path) -> str:
-    """Path of outputs for a request: a path as it is; rows and tables are written below the folder.
+    """Path of outputs for a request: a path unchanged; rows and tables are written below the folder.
 
-    Raises `InputError` for anything else, and for no rows.
+    Raises `InputError` for anything else, and for empty rows.
     """
     if isinstance(outputs, str | Path):
         return str(outputs)
@@ -74,7 +79,7 @@ def outputs_path(outputs: Any, folder: Path) -> str:
 
 
 def _table(outputs: Any) -> pa.Table | None:
-    """A frame as an Arrow table; None if it is none, or if its columns have mixed types."""
+    """Arrow table of a data frame; None for anything else, and for columns with mixed types."""
     if isinstance(outputs, pa.Table):
         return outputs
     names = list(getattr(outputs, "columns", ()))
@@ -109,7 +114,7 @@ def _write_table(table: pa.Table, folder: Path) -> str:
 
 
 def _write_rows(rows: Sequence[Any], folder: Path) -> str:
-    """Write rows as JSON Lines; NaN is a missing value, as a frame has it."""
+    """Write rows as JSON Lines; NaN counts as a missing value, as in data frames."""
     faults = tuple(
         Fault("outputs", number, f"found a {type(row).__name__}, expected a dict")
         for number, row in enumerate(rows, 1)
@@ -131,7 +136,7 @@ def _write_rows(rows: Sequence[Any], folder: Path) -> str:
 
 
 def _unfloated(row: dict[Any, Any]) -> dict[Any, Any]:
-    """Row of a frame with whole numbers where gaps had made them floats."""
+    """Row of a data frame with the floats in `INTEGERS` columns as whole numbers."""
     return {
         name: int(value) if name in INTEGERS and isinstance(value, float) and value.is_integer() else value
         for name, value in row.items()
@@ -143,7 +148,7 @@ def _is_nan(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Plain value of a numpy or Arrow value."""
+    """Python value of a numpy or Arrow value."""
     for name in ("tolist", "as_py", "isoformat"):
         if hasattr(value, name):
             return getattr(value, name)()

@@ -37,7 +37,7 @@ MOST_SHOWN = 20  # rows of a table in a notebook
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Difference:
-    """Comparison of two runs: B - A, case by case. found: its figures."""
+    """Comparison of two runs: B - A, case by case. found: the figures."""
 
     found: ComparedRuns
 
@@ -212,19 +212,19 @@ def open_lake(uri: str | None = None, data: str | None = None, at: str | None = 
     """
     located = find_lake_at(lake_uri(uri), data, at)
     lake = Lake(located)
-    _ = lake.runs  # refuses a lake that is not there, or is another's file
+    _ = lake.runs  # raises for a missing lake, or a file that is no lake
     for path in changed_newest_files(located):
         warnings.warn(f"{path}: {CHANGED}, so figures may be wrong: {RESTORE}", stacklevel=3)  # 2: `in_parameters`
     return lake
 
 
 def lake_uri(uri: str | None) -> str:
-    """URI of a lake: as given, else of the environment, else the default of the command."""
+    """URI of a lake: the given one, else GRADEBOOK_LAKE, else the command's default."""
     return uri or usual_lake()
 
 
 def _html(title: str, names: list[str], rows: list[list[Any]]) -> str:
-    """A table for a notebook; every text is escaped, as outputs are untrusted."""
+    """HTML table for a notebook; every text is escaped, as outputs are untrusted."""
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     body = "".join(f"<tr>{''.join(f'<td>{escape(_cell(cell))}</td>' for cell in row)}</tr>" for row in rows)
     return f"<p>{escape(title)}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -16,7 +16,7 @@ from gradebook.tasks.rewards.scorer import RubricScorer
 from gradebook.tasks.rubric_store.versions import GivenRubric
 
 MOST_CACHED = 32
-_scorers: dict[str, RubricScorer] = {}  # of `score`, by the rubric's digest
+_scorers: dict[str, RubricScorer] = {}  # rubric's digest -> scorer cached by `score`
 _lock = threading.Lock()
 
 
@@ -79,8 +79,8 @@ def check(
     else:
         is_passed = not scored.failed_gates and scored.score is not None and scored.score >= at_least - 1e-9
     if not is_passed:
-        wanted = "" if at_least is None else f" (at_least={at_least:g})"
-        raise AssertionError(f"{loaded.id} {loaded.version}{wanted}: {scored}")
+        condition = "" if at_least is None else f" (at_least={at_least:g})"
+        raise AssertionError(f"{loaded.id} {loaded.version}{condition}: {scored}")
     return scored
 
 
@@ -111,6 +111,6 @@ def _scorer_of(rubric: Rubric, judge: str | None) -> Iterator[RubricScorer]:
 
 
 def _is_stateful(criterion: Criterion) -> bool:
-    """Whether a criterion needs its own processes, or a file that may change."""
+    """Whether a criterion needs processes of its own, or a file that may change."""
     method = criterion.method
     return isinstance(method, FunctionMethod) or (isinstance(method, CheckMethod) and method.folder is not None)

@@ -1,4 +1,4 @@
-"""Errors for a Python caller: they name the parameter `budget_usd` in place of the option `--budget-usd`."""
+"""Errors for a Python caller, which name the parameter `budget_usd` in place of the option `--budget-usd`."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _NAMES = {"map": "column_map", "from": "trace_format"}
 
 
 def in_parameters(function: Callable[Given, Returned]) -> Callable[Given, Returned]:
-    """Decorate a public function: the errors of gradebook that it raises name parameters."""
+    """Decorate a public function so that gradebook's errors name parameters, not options."""
 
     @wraps(function)
     def call(*values: Given.args, **keywords: Given.kwargs) -> Returned:
@@ -33,14 +33,14 @@ def in_parameters(function: Callable[Given, Returned]) -> Callable[Given, Return
 
 
 def made_in_parameters(kind: type[Made]) -> type[Made]:
-    """Decorate a public class, as `in_parameters`: the errors that `kind(...)` raises name parameters."""
+    """Decorate a public class so that errors of `kind(...)` name parameters, not options."""
     setattr(kind, "__init__", in_parameters(kind.__init__))  # noqa: B010 - mypy takes no assignment of it
     return kind
 
 
 def _worded(value: Any) -> Any:
     if isinstance(value, str):
-        segments = value.split("`")  # every second one is in backticks: a whole command keeps its options
+        segments = value.split("`")  # every second segment is in backticks; a whole command keeps its options
         return "`".join(
             segment if index % 2 and " --" in segment else _parameters(segment)
             for index, segment in enumerate(segments)

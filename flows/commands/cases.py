@@ -186,7 +186,7 @@ def items(
 
 
 def _case_files(suite: str, only: list[str] | None) -> list[str]:
-    """Files of the cases; of a suites file, those of its suites tonight."""
+    """Files of the cases; for a suites file, the outputs of its suites at today's date."""
     if not suite.endswith(SUITES):
         return [suite]
     from gradebook.tasks.operations.suites import chosen_suites, read_suites, suite_request

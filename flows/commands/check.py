@@ -65,7 +65,7 @@ def show_tried(tried: CheckTrial) -> None:
 
 
 def _joined_lines(text: str) -> str:
-    """Join the lines of each paragraph, so that the console alone wraps them; indented and listed lines stay."""
+    """Join the lines of each paragraph, so that the console wraps them; indented lines and list entries stay."""
     return re.sub(r"(?<=\S)\n(?![\s\-*|]|\d+\. )", " ", text)
 
 

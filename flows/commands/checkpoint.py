@@ -58,7 +58,7 @@ def show_decision(decision: CheckpointDecision) -> None:
     stdout.print(f"report {escape(plain(report))}", soft_wrap=True)
 
 
-_NAMING = 4  # columns that name a checkpoint; those of its flow run may be empty
+_NAMING = 4  # leading columns, which name a checkpoint; the columns of its flow run may be empty
 
 
 @takes_options(Use.CHECKPOINT_FLOW)

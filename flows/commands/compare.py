@@ -135,7 +135,7 @@ def _refuse_bad(resamples: int, shares: Sequence[float], models: str, *, is_unpa
 
 
 def _refuse_models(lake: Lake, *names: str | None) -> None:
-    """Raise `InputError`, with the command to use, if the names are of models in place of runs."""
+    """Raise `InputError`, with the command to use, if the names are names of models, not of runs."""
     from gradebook.tasks.lake.user_queries import run_query
 
     rows = run_query(lake, "select run_id, model from latest_run_scores order by run_id").to_pylist()

@@ -101,14 +101,14 @@ def demo(
 
 
 def _show_checks(lake: str, run_id: str) -> None:
-    """Say how many data-quality rules the run's tables met."""
+    """Print the count of data-quality rules that the run's tables met."""
     rows = run_query(find_lake(lake), _CHECKED.format(run_id=run_id)).to_pylist()
     counts = ", ".join(f"{row['engine']} {row['met']} of {row['checks']}" for row in rows)
     stdout.print(f"\ndata quality, rules met by engine: {counts} (the table quality_results)", highlight=False)
 
 
 def _questions(path: Path) -> list[tuple[str, str]]:
-    """Pairs of a question, from the comment before a select, and the select."""
+    """Pairs (question, select); a question is the comment before its select."""
     pairs = []
     for block in path.read_text(encoding="utf-8").split(";"):
         lines = block.strip().splitlines()

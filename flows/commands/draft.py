@@ -44,12 +44,12 @@ from gradebook.tasks.rubric_store.files import RUBRIC_SUFFIXES, refuse_taken, wr
 from gradebook.tasks.runs.request import read_column_map
 from gradebook.tasks.system.shell import shell_line
 
-MOST_CASE_BYTES = 1_000_000  # of a file of case ids
-MOST_DROPPED = 40  # proposals that are named
+MOST_CASE_BYTES = 1_000_000  # size of a file of case ids
+MOST_DROPPED = 40  # dropped proposals that are listed
 
 
 def _refuse_options(out: Path, given: Sequence[str], budget_usd: float | None, *, is_per_case: bool) -> None:
-    """Raise `InputError` for options that do not go together. given: those that name bad and good outputs."""
+    """Raise `InputError` for options that can't be combined. given: given options that name bad and good outputs."""
     if is_per_case:
         refuse_case_file(out)
         if given:
@@ -63,7 +63,7 @@ def _refuse_options(out: Path, given: Sequence[str], budget_usd: float | None, *
 
 
 def _cases(option: str, value: str | None) -> frozenset[str]:
-    """Ids of cases: with commas between, or the lines of a file. Raises `InputError` for none."""
+    """Ids of cases, separated by commas or as lines of a file. Raises `InputError` if there are none."""
     if value is None:
         return frozenset()
     path = Path(value)
@@ -91,7 +91,7 @@ def _show_forecast(forecast: Forecast, *, as_json: bool) -> None:
 
 
 def _as_json(drafted: Drafted | CasesDrafted, out: Path) -> dict[str, Any]:
-    """Plain JSON of a draft: its file, criteria, what was dropped, notes and costs."""
+    """Plain JSON of a draft: its file, criteria, dropped proposals, notes and costs."""
     if isinstance(drafted, CasesDrafted):
         criteria: dict[str, Any] = {"criterion_counts": dict(drafted.counts)}
     else:
@@ -131,7 +131,7 @@ def _show_cases(drafted: CasesDrafted, out: Path, judge: str) -> None:
 
 
 def _show_asked(drafted: Drafted | CasesDrafted) -> None:
-    """Print the notes of a draft, what it dropped, and what was asked and billed."""
+    """Print a draft's notes, its dropped proposals, and the count and cost of its requests."""
     tally = drafted.tally
     stored = f", {tally.stored_count:,} replies from the ledger" if tally.stored_count else ""
     billed = f"{counted(tally.request_count, 'request')}, billed {price_words(tally.cost_usd)}{stored}"
@@ -139,7 +139,7 @@ def _show_asked(drafted: Drafted | CasesDrafted) -> None:
 
 
 def _show_next(out: Path, *commands: Sequence[str]) -> None:
-    """Print the file that was written, and the commands that take it."""
+    """Print the path of the written file, and commands to use it with."""
     stderr.print(f"wrote {plain(out)}; read it, then:", markup=False, soft_wrap=True)
     for command in commands:
         stderr.print(f"  {plain(shell_line(['gradebook', *command]))}", markup=False, soft_wrap=True)

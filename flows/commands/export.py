@@ -147,7 +147,7 @@ def rewards(  # noqa: PLR0913 - each is an option
 
 
 def _one_kind(kinds: Mapping[str, bool], shape: Shape) -> str | None:
-    """Option of the kind of rows that is asked for; None: rewards. Raises `InputError` for several."""
+    """Option that selects the kind of rows; None: rewards. Raises `InputError` for several."""
     chosen = [name for name, is_chosen in kinds.items() if is_chosen]
     if len(chosen) > 1:
         raise InputError(chosen[0], f"also {', '.join(chosen[1:])}", "one kind of rows")
@@ -253,7 +253,7 @@ def otlp(
 def _refuse_number(name: str, value: float | None, kind: str, *, is_chosen: bool) -> None:
     if value is not None and not is_chosen:
         raise InputError(name, "a number", f"it with {kind}")
-    if value is not None and not -1e6 < value < 1e6:  # and nan
+    if value is not None and not -1e6 < value < 1e6:  # also refuses NaN
         raise InputError(name, f"{value:g}", "a finite number")
 
 
@@ -268,7 +268,7 @@ def _note_unscored(rows: list[dict[str, Any]], shape: Shape) -> None:
 
 
 def _note_flat(rows: list[dict[str, Any]]) -> None:
-    """Say in how many cases the outputs do not differ."""
+    """Print a note on the count of cases whose outputs do not differ."""
     flags = [row["is_flat"] for row in rows if row["is_flat"] is not None]
     sentence = f"{sum(flags):,} of {counted(len(flags), 'case')} with several rewards have no spread"
     stderr.print(sentence if flags else "no case has several rewards, so no spread is known", markup=False)

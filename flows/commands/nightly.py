@@ -95,10 +95,10 @@ def nightly(  # noqa: PLR0913 - each is an option
 def _evaluate_night(
     path: Path, file: SuitesFile, chosen: Sequence[Suite], day: date | None, *, prefect: bool | None, is_verbose: bool
 ) -> Night:
-    """Evaluate suites in this process; returns how each ended, even if some failed."""
+    """Evaluate suites in this process; returns the outcome of each, even if some failed."""
     lake = find_lake(file.lake or usual_lake(), file.data)
     refuse_unusable(lake)
-    prepare_lake(lake)  # anchors are looked up in it before the first suite makes it
+    prepare_lake(lake)  # anchors are looked up in the lake before the first suite creates it
     only = [suite.id for suite in chosen]
     parameters = {"suites": str(path), "date": day, "only": only, "lake": file.lake, "data": file.data}
 
@@ -187,7 +187,7 @@ def _plan_of(file: SuitesFile, suite_id: str, night: date, now: datetime) -> dic
 
 
 def _over_budget(file: SuitesFile, rows: Sequence[dict[str, Any]]) -> str | None:
-    """Note of suites that fit the file's budget one by one, and together cost more by their estimates."""
+    """Note on suites that fit the file's budget one by one, but not together, by their estimates."""
     costs = [row["cost_usd"] for row in rows] + [anchors["cost_usd"] for row in rows if (anchors := row["anchors"])]
     total_usd = sum(cost for cost in costs if cost is not None)
     if file.budget_usd is None or total_usd <= file.budget_usd:

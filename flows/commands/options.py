@@ -31,7 +31,7 @@ def _completing(names: Callable[[typer.Context], Iterable[str]]) -> Completion:
     @wraps(names)
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         matches: list[str] = []
-        with suppress(Exception):  # whatever it is: the shell would show it in the middle of the typed line
+        with suppress(Exception):  # any error: the shell would print it within the typed line
             matches += (name for name in names(ctx) if name.startswith(incomplete) and name.isprintable())
         return matches
 
@@ -74,7 +74,7 @@ def complete_run(ctx: typer.Context) -> Iterator[str]:
 
 
 def _run_ids(lake: Lake) -> list[str]:
-    """Ids of runs, newest first: from the folders of the runs, which takes no time, or else from the lake's tables."""
+    """Ids of runs, newest first, from the runs' folders, which is fast, or else from the lake's tables."""
     folders = [path for path in (lake.root / "runs").glob("*") if path.is_dir()]
     if folders:
         return [path.name for path in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)]
@@ -85,7 +85,7 @@ def _run_ids(lake: Lake) -> list[str]:
 
 @_completing
 def complete_baseline(ctx: typer.Context) -> Iterator[str]:
-    """Words that mean a run, and ids of runs."""
+    """Words that stand for a run, such as `latest`, and ids of runs."""
     yield from BASELINE_WORDS
     yield from _run_ids(_lake_of(ctx))
 
@@ -108,12 +108,12 @@ def complete_table(_ctx: typer.Context) -> Iterable[str]:
     return [table.name for table in list_tables()]
 
 
-COMPLETIONS: dict[str, Completion] = {"rubric": complete_rubric, "baseline": complete_baseline}  # by option's name
+COMPLETIONS: dict[str, Completion] = {"rubric": complete_rubric, "baseline": complete_baseline}  # by option name
 
 
 DONE, NOT_MET, BAD_INPUT, NOT_FINISHED = 0, 1, 2, 3  # the exit codes
 ALSO_TABLES = ("demo", "sql")  # commands that print tables and have no --json
-PANELS = {  # headings of the help of `gradebook evaluate`, and the options below them
+PANELS = {  # heading in the help of `gradebook evaluate` -> options below it
     panel.value: tuple(option.name for option in options_of(Use.COMMAND) if option.panel is panel) for panel in Panel
 }
 Function = TypeVar("Function", bound=Callable[..., None])
@@ -149,7 +149,7 @@ class StrictCommand(TyperCommand):
 
 
 class GroupedCommand(StrictCommand):
-    """Command whose help lists the options under the headings that they name, the others under Options."""
+    """Command whose help lists each option under its heading, options without a heading under Options."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": []}

@@ -118,9 +118,9 @@ def _refuse_with_suite(replaced: dict[str, float | None], margin: float | None, 
 def _solved(
     sd: float, effect: float | None, n: int | None, margin: Margin | None, wanted: float, **how: Any
 ) -> dict[str, object]:
-    """Row of `power` with the one of n, effect and power that no option gives. how: alpha and is_paired.
+    """Row of `power`: computes n, effect or power from the two others. how: alpha and is_paired.
 
-    Of pairs by the interval that decides, which also allows for rare losses that n pairs can't show; else by t.
+    For pairs by the interval that decides, which also allows for rare losses that n pairs can't show; else by a t-test.
     """
     if how["is_paired"] and sd <= 1.0 and (margin is None or not margin.is_both):
         return _decided(abs(effect) if effect and margin is None else effect, sd, n, margin, wanted, how["alpha"])

@@ -159,7 +159,7 @@ def rate(  # noqa: PLR0913 - each is an option
 
 
 def _next_ids(lake: Lake, run_id: str, count: int) -> list[str]:
-    """Outputs that `gradebook people calibrate --rate-next` names."""
+    """Ids of the outputs that `gradebook people calibrate --rate-next` suggests."""
     from gradebook.tasks.agreement.calibration import MOST_NEXT, calibrate_run
 
     rows = call_in_new_process(calibrate_run, lake, run_id, next_count=min(count, MOST_NEXT)).next_outputs
@@ -191,7 +191,7 @@ def _next_step(session: RatingSession) -> str:
 def _run_to_rate(
     run: str | None, rubric: str | None, column_map: list[str] | None, lake: str, data: str | None
 ) -> str | Callable[[Lake], str]:
-    """Id of the run to rate: the given one, or a new one of a file. Without either: the function `latest_run`.
+    """Id of the run to rate: the given run, or a new run of a file; without both, the function `latest_run`.
 
     Raises `InputError`.
     """
@@ -212,7 +212,7 @@ def _run_to_rate(
 
 
 def refuse_open(host: str, trust_host: list[str] | None) -> None:
-    """Refuse an address that others can reach without a name that they may ask for. Raises `InputError`."""
+    """Raise `InputError` for an address that other machines can reach if no trusted host name is given."""
     if host not in LOOPBACK and not trust_host:
         expected = "--trust-host NAME, the name that browsers show: requests to any other are refused"
         raise InputError("--host", f"{host}, which others can reach", expected)
@@ -230,7 +230,7 @@ def _refuse_conflicts(queue: Queue, *, pairs: bool, baseline: str | None, gold: 
 
 
 def _refuse_hints(queue: Queue, *, pairs: bool, gold: str | None, show_names: bool, show_judge: bool) -> None:
-    """Refuse to show raters what the queue lacks, or what would bias them."""
+    """Raise `InputError` for options that show raters something that the queue lacks, or that would bias them."""
     if show_names and queue is not Queue.adjudicate:
         raise InputError("--show-names", f"--queue {queue.value}", "--queue adjudicate: other raters see no ratings")
     if show_judge and (pairs or gold is not None or queue is Queue.adjudicate):
@@ -239,7 +239,7 @@ def _refuse_hints(queue: Queue, *, pairs: bool, gold: str | None, show_names: bo
 
 
 def _names(raters: str | None) -> list[str]:
-    """Names of raters, each once. Raises `InputError`."""
+    """Names of raters, without duplicates. Raises `InputError`."""
     names = [name.strip() for name in raters.split(",")] if raters is not None else [getpass.getuser()]
     if len(set(names)) < len(names) or len(names) > MOST_RATERS:
         raise InputError("--raters", f"{raters!r}", f"at most {MOST_RATERS} names, each once")

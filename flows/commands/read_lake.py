@@ -8,7 +8,7 @@ from gradebook.tasks.lake.versions import find_lake_at
 
 
 def read_lake(uri: str, data: str | None, at: str | None = None) -> Lake:
-    """Find a lake at a version; list on stderr its newest files that changed since they were published."""
+    """Find a lake at a version; warns on stderr about newest files that have changed since publication."""
     lake = find_lake_at(uri, data, at)
     for path in changed_newest_files(lake):
         sentence = f"gradebook: {plain(path)}: {CHANGED}, so figures may be wrong: {RESTORE}"

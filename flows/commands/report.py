@@ -80,7 +80,7 @@ def report(
         raise InputError("--out", f"can't write {out}: Is a directory")
     found_lake = read_lake(lake, data, at)
     if against is not None:
-        refuse_unknown_run(found_lake, against, "--against")  # first, as a summary takes longer
+        refuse_unknown_run(found_lake, against, "--against")  # checked first, as a summary takes longer
     with shown_activity("drawing the report"):
         summary = summarise(found_lake, run or latest_run(found_lake))
         name = RunFolder.below(found_lake.root, summary.run_id).run_id

@@ -106,12 +106,12 @@ def _copy(source: str, rubric_id: str) -> str:
     content, _ = shipped_text(source)
     is_unusual = any(finding.rule == UNUSUAL_SUM for finding in lint_text(content, source))
     sums = WeightTree.of(read_rubric(source)).positive_sums
-    is_stated = is_unusual and len(sums) == 1  # categories may each have a sum of their own
+    is_stated = is_unusual and len(sums) == 1  # each category may have its own sum
     return copied_text(content.decode(), source, rubric_id, sums[TOP] if is_stated else None)
 
 
 def _ask() -> Answers:
-    """Ask in the terminal what the rubric is about. Raises `InputError` without a terminal."""
+    """Answers of the user to questions about the new rubric. Raises `InputError` without a terminal."""
     if not sys.stdin.isatty():
         raise InputError("rubric new", "no terminal to ask questions in", "--from with the name of a shipped rubric")
     description = _answer("What does the rubric evaluate? (one sentence)")

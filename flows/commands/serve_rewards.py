@@ -28,7 +28,7 @@ from gradebook.tasks.system.listeners import LOOPBACK, hosts_of
 from gradebook.tasks.system.logs import begin_logging
 
 EVERYWHERE = ("0.0.0.0", "::")
-LEAST_TOKEN = 16  # characters
+LEAST_TOKEN = 16  # characters of a token
 
 DeadlineOption = Annotated[
     float, typer.Option("--deadline-s", min=0.1, max=3600, help="seconds until a criterion without an answer is null")
@@ -132,7 +132,7 @@ def _address(host: str, port: int) -> str:
 
 
 def _refuse_open(host: str, token: str | None, trust_host: list[str]) -> None:
-    """Refuse to listen beyond loopback without a token, and on all addresses without a name. Raises `InputError`."""
+    """Raise `InputError` for an address beyond loopback without a token, or all addresses without a trusted name."""
     if token is not None and len(token) < LEAST_TOKEN:
         raise InputError(
             "--token", f"{len(token)} characters", f"{LEAST_TOKEN} or more, as `openssl rand -hex 32` gives"

@@ -157,7 +157,7 @@ A statement ends with ; and may take several lines. Ctrl-C drops it, or ends a r
 
 
 def run_shell(answer: Callable[[str], None]) -> None:
-    """Read statements from the terminal and answer each; a fault is printed and the shell goes on."""
+    """Read statements from the terminal and answer each; after a fault, print it and continue."""
     stderr.print("a statement ends with ; and .help lists the commands of the shell", markup=False)
     with _history():
         for statement in _statements():
@@ -211,7 +211,7 @@ def _run_dot_command(command: str) -> None:
 
 @contextmanager
 def _history() -> Iterator[None]:
-    """Let the arrow keys find earlier lines, those of earlier shells too, if there is readline and a home folder."""
+    """History for the arrow keys, also of earlier shells, if there are readline and a home folder."""
     try:
         import readline
     except ImportError:

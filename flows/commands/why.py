@@ -27,7 +27,7 @@ from gradebook.tasks.published.provenance import Origin, ask_reasons, read_origi
 from gradebook.tasks.published.runs import is_run, latest_run
 from gradebook.tasks.system.shell import shell_line
 
-LONGEST = 2_000  # characters of a text on the screen
+LONGEST = 2_000  # characters of a text on the terminal
 
 
 def why(  # noqa: PLR0913 - each is an option
@@ -85,7 +85,7 @@ def why(  # noqa: PLR0913 - each is an option
 
 
 def _resolve_arguments(lake: Lake, arguments: tuple[str, ...]) -> tuple[str, str, str | None]:
-    """Run, case and criterion; of the latest run if the first of one or two words is no run's id."""
+    """(run, case, criterion) of one to three arguments; the latest run if the first of one or two is no run's id."""
     if len(arguments) < 3 and not is_run(lake, arguments[0]):
         arguments = (latest_run(lake), *arguments)
     run, case, criterion = (*arguments, None, None)[:3]
@@ -123,7 +123,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 class _Once:
-    """Prints each part once, however many outputs repeat it."""
+    """Printer that prints each text once, even if several outputs repeat it."""
 
     def __init__(self) -> None:
         self._shown: set[tuple[str, str | None]] = set()

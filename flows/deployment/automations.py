@@ -6,15 +6,22 @@ from prefect.automations import Automation
 
 from gradebook.flows.deployment.names import GATES_NOT_MET
 
-TAG = "gradebook"  # of every deployment in prefect.yaml
-SILENCE_S = 90  # without a heartbeat; flow runs send one every 30 s
+TAG = "gradebook"  # tag of every deployment in prefect.yaml
+SILENCE_S = 90  # a flow run without a heartbeat for so long is dead; they send one every 30 s
 HEARTBEAT, RUNNING = "prefect.flow-run.heartbeat", "prefect.flow-run.Running"
 WAITING = ("AwaitingRetry", "Paused", "Suspended")
 # States in which a flow run sends no heartbeat; the first is a state of type Completed.
 QUIET = (GATES_NOT_MET, "Completed", "Failed", "TimedOut", "Cancelled", "Crashed", *WAITING)
 # A worker reports a dead process twice, seconds apart: the second report would crash the resumed flow run.
 REPORTED_S = 20
-TAKEN_UP = ("AwaitingRetry", "Scheduled", "Pending", "Running", "Completed", "Cancelled")  # no resume needed
+TAKEN_UP = (
+    "AwaitingRetry",
+    "Scheduled",
+    "Pending",
+    "Running",
+    "Completed",
+    "Cancelled",
+)  # states of a flow run that needs no resume
 _OWN_FLOW_RUNS = {
     "type": "event",
     "match": {"prefect.resource.id": "prefect.flow-run.*"},
@@ -67,12 +74,12 @@ AUTOMATIONS: tuple[dict[str, Any], ...] = (
 async def keep_automations() -> dict[str, str]:
     """Create or replace the automations on the server; returns their ids by name."""
     ids = {}
-    for wanted in map(Automation.model_validate, AUTOMATIONS):
+    for automation in map(Automation.model_validate, AUTOMATIONS):
         try:
-            wanted.id = (await Automation.aread(name=wanted.name)).id
-        except ValueError:  # no automation of that name
-            await wanted.acreate()
+            automation.id = (await Automation.aread(name=automation.name)).id
+        except ValueError:  # there is no automation of that name
+            await automation.acreate()
         else:
-            await wanted.aupdate()
-        ids[wanted.name] = str(wanted.id)
+            await automation.aupdate()
+        ids[automation.name] = str(automation.id)
     return ids

@@ -12,7 +12,7 @@ from gradebook.tasks.stages.check_request import CheckedRequest
 
 @dataclass(slots=True)
 class CommandRequest:
-    """Request of a command, checked. run: the run that the flow opened for it, None until then."""
+    """Checked request of a command. run: the run that the flow opened for it; None before."""
 
     request: EvaluationRequest
     checked: CheckedRequest
@@ -33,7 +33,7 @@ def with_command_request(current: CommandRequest) -> Iterator[CommandRequest]:
 
 
 def command_request() -> CommandRequest | None:
-    """Request of the command that runs this flow; None where a deployment or a program runs it.
+    """Request of the command that runs this flow; None if a deployment or a program runs it.
 
     A function, since Dask pickles a flow with the globals of its module, and no context variable can be pickled.
     """

@@ -23,7 +23,7 @@ from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.option_fields import field_type
 from gradebook.tasks.runs.request import Option, Use, options_of
 
-MOST_NAMED = 2  # models in the name of a flow run
+MOST_NAMED = 2  # most models in the name of a flow run
 GATES_NOT_MET = "GatesNotMet"  # state, of type Completed, of a flow run whose run is published with unmet gates
 
 
@@ -54,7 +54,7 @@ def checkpoint_name() -> str:
 
 
 def artifact_key(subject: str, kind: str) -> str:
-    """Key of an artifact, which groups the same table of later runs. subject: a suite, rubric or suites file."""
+    """Key of an artifact, which also groups the same table of later runs. subject: a suite, rubric or suites file."""
     plain = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")
     return f"{plain}-{kind}" if plain else kind
 
@@ -64,13 +64,13 @@ def _parameters() -> dict[str, Any]:
 
 
 def _title(name: object) -> str:
-    """A file's name without folder and suffix; any other name, such as `ID@1.0.0`, as it is."""
+    """Name of a file without folder and suffix; any other name, such as `ID@1.0.0`, unchanged."""
     path = Path(str(name))
     return path.stem if path.suffix in (".yaml", ".yml", ".json") else path.name
 
 
 MOST_NAME = 48  # characters of the name in a run id; a run id has at most 80
-MOST_DEATHS = 4  # processes of one flow run
+MOST_DEATHS = 4  # most processes of one flow run that may die
 
 
 def deployed_run_id(name: str) -> str | None:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 API_URL = "PREFECT_API_URL"
 DEPLOYMENT = "evaluate-checkpoint/checkpoint"
 SAVED = "checkpoint.saved"
-TIMEOUT_S, RETRIES = 10.0, 2  # of one HTTP request; the training job waits for it
+TIMEOUT_S, RETRIES = 10.0, 2  # limits of one HTTP request, for which the training job waits
 FILES = ("rubric", "judge", "ratings")  # parameters that may be paths
-MOST_TRIES = 5  # flow runs of one checkpoint, if they fail or crash
+MOST_TRIES = 5  # most flow runs of one checkpoint, if they fail or crash
 TAKEN_UP_S = 60  # time within which the server's automation resumes a crashed flow run
 
 
@@ -64,10 +64,10 @@ def notify_checkpoint(  # noqa: PLR0913 - one parameter for each fact about a ch
     """Request the evaluation of a checkpoint's outputs; requests for the same content share one flow run.
 
     prompts, endpoint: the flow uses them to collect the missing outputs first. parameters: other parameters of the
-    deployment that differ. has_event: whether to send the event `checkpoint.saved` as well. After a flow run that
-    failed, or crashed and was not resumed, a request creates another one, up to `MOST_TRIES`.
-    Raises `InputError` if the outputs or the deployment do not exist, `UnfinishedError` if no server answers; no server
-    is ever started here.
+    deployment that differ from its defaults. has_event: whether to send the event `checkpoint.saved` as well. After a
+    flow run that failed, or crashed and was not resumed, a request creates another one, up to `MOST_TRIES`. Raises
+    `InputError` if the outputs or the deployment do not exist, `UnfinishedError` if no server answers; never starts a
+    server.
     """
     from gradebook.tasks.datasets.discovery import dataset_files, digest_files
 
@@ -131,7 +131,7 @@ def _ask(
     for _ in range(MOST_TRIES - 1):
         if earlier is None or not _has_failed(earlier):
             break
-        # Derived from the failed run, so that two requests at once still share one new run.
+        # The new key is derived from the failed run, so that two concurrent requests share one new run.
         key = digest_of(f"{key} after {earlier.id}")
         earlier = _run_of(client, deployed, key)
     if earlier is not None:
@@ -167,7 +167,9 @@ def _notified(run: "FlowRun", deployment: str, key: str, *, is_new: bool) -> Not
     from prefect.utilities.urls import url_for
 
     state = run.state.name if run.state and run.state.name else "unknown"
-    is_given_up = not is_new and run.state is not None and run.state.is_failed()  # otherwise `_ask` makes another one
+    is_given_up = (
+        not is_new and run.state is not None and run.state.is_failed()
+    )  # otherwise `_ask` creates another flow run
     return Notified(str(run.id), url_for("flow-run", obj_id=run.id), state, is_new, is_given_up, deployment, key)
 
 

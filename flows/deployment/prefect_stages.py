@@ -35,16 +35,16 @@ from gradebook.tasks.stages.submit import Event, Given, Made, Pending, Stages
 from gradebook.tasks.system.processes import core_count
 from gradebook.tasks.workspace.folder import report_url
 
-# Each task handles one criterion of one shard: it computes without the GIL, or waits for the judge or a process.
+# A task handles one criterion of one shard. It computes without the GIL, or waits for the judge or a process.
 WORKER_COUNT = 8
-# Of an artifact: the run is published already, so a server that does not answer is not waited for.
+# Timeout of an artifact: the run is published already, so it does not wait for a server that does not answer.
 PATIENCE = {PREFECT_API_REQUEST_TIMEOUT: 10.0, PREFECT_CLIENT_MAX_RETRIES: 0}
 
 
 class PrefectStages(Stages):
     """Executor of stages as tasks of the flow run; checks and schemas go to the run's cluster, if it has one.
 
-    Artifacts, events and names are shown to people: where the server does not take them, the flow run's log says so.
+    Artifacts, events and names are for people: if the server refuses them, the flow run only logs that.
     """
 
     has_suites = True
@@ -79,7 +79,7 @@ class PrefectStages(Stages):
     def finish(self, pending: Sequence[Pending]) -> None:
         """Wait for all stages and raise the first error; `UnfinishedError` for a worker that failed repeatedly."""
         for future in pending:
-            with suppress(Exception):  # also of a stage that lacks a lost worker's result: `settle` reports the first
+            with suppress(Exception):  # a stage may lack a lost worker's result; `settle` reports the first error
                 future.wait()
         for future in pending:
             settle(future)
@@ -93,7 +93,7 @@ class PrefectStages(Stages):
         return flow_date()
 
     def refuse_endless_tries(self) -> None:
-        """Raise `UnfinishedError` in a flow run whose process died again and again."""
+        """Raise `UnfinishedError` in a flow run whose process has died too many times."""
         refuse_endless_tries()
 
     def show_run(self, run: Run, summary: RunSummary) -> None:
@@ -123,14 +123,14 @@ class PrefectStages(Stages):
             )
 
     def name_outcome(self, name: str) -> None:
-        """Name this flow run after its outcome: in the server's list every completed state is green."""
+        """Name this flow run after its outcome, as the server's list shows every completed state in green."""
         with _logged(f"the flow run could not be named {name!r}"), get_client(sync_client=True) as client:
             client.update_flow_run(UUID(runtime.flow_run.id), name=name)
 
 
 @contextmanager
 def _logged(sentence: str) -> Iterator[None]:
-    """Log a failure of the block, whose outcome the lake does not need; a slow server is not waited for."""
+    """Log a failure of the block instead of raising it: the lake does not need its outcome. Limits the waiting time."""
     try:
         with temporary_settings(PATIENCE):
             yield
@@ -199,7 +199,7 @@ def _dask(runner: Runner) -> Iterator[TaskRunner[Any]]:
 
 @contextmanager
 def _watched(client: Any) -> Iterator[None]:
-    """Cancel the tasks of a Dask cluster without workers, or without an answer: Dask itself waits forever."""
+    """Cancel the tasks of a Dask cluster that has no workers or does not answer, as Dask itself waits forever."""
     import dask
 
     patience = dask.utils.parse_timedelta(dask.config.get(NO_WORKERS, None) or NO_WORKERS_S)
@@ -228,7 +228,7 @@ def _watch(client: Any, patience_s: float, is_over: threading.Event) -> None:
 def _has_workers(client: Any) -> bool:
     try:
         return bool(client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=CONNECT_TIMEOUT_S)["workers"])
-    except (OSError, TimeoutError, AttributeError, RuntimeError):  # the scheduler is gone, or stands still
+    except (OSError, TimeoutError, AttributeError, RuntimeError):  # the scheduler is gone or does not answer
         return False
 
 

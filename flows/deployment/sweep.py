@@ -1,4 +1,4 @@
-"""Sweep for checkpoints without a decision; each can be submitted as a training job would."""
+"""Sweep for checkpoints without a decision, which can request their evaluation as a training job does."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -40,7 +40,7 @@ class Swept:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Checkpoints that will get no decision, each with the reason."""
+        """Sentences on checkpoints that will get no decision, with the reasons."""
         unreadable = [f"{saved.name}: {saved.fault}" for saved, _ in self.undecided if saved.fault is not None]
         given_up = [
             f"{saved.name}: {MOST_TRIES} flow runs failed, most recently {notified.flow_run_id}"
@@ -67,7 +67,7 @@ class Swept:
 def sweep_saved(request: SweepRequest, *, is_notifying: bool) -> Swept:
     """Find the checkpoints without a decision by the rubric; with is_notifying, request an evaluation of each.
 
-    Raises `InputError` for a wrong request, `UnfinishedError` if no server answers: run the same sweep again then.
+    Raises `InputError` for a wrong request, and `UnfinishedError` if no server answers; the same sweep may be repeated.
     """
     if (request.place is None) == (request.query is None):
         fault = "neither a place nor a query" if request.place is None else "both a place and a query"
