@@ -395,7 +395,7 @@ def audio_snr(shard: pa.Table, settings: AudioSnrSettings) -> CheckVerdicts:
 
 def _clipped_share(recording: Recording, min_run: int) -> float:
     full_scale = 1 - 2.0 ** (1 - INTEGER_BITS[recording.subtype]) if recording.subtype in INTEGER_BITS else 1.0
-    open_runs = [0] * recording.channel_count  # still open at the end of the last block
+    open_runs = [0] * recording.channel_count  # lengths of runs that the last block did not end
     clipped_count = sample_count = 0
     for block in recording.blocks():
         sample_count += block.size
@@ -411,7 +411,7 @@ def _clipped_share(recording: Recording, min_run: int) -> float:
 
 
 def _runs(is_full: NDArray[np.bool_], carried: int) -> tuple[NDArray[np.int64], int]:
-    """Lengths of the runs that end in a block, and of the run still open at its end, or 0.
+    """Lengths of the runs that end in a block, and the length of the unfinished run at its end, or 0.
 
     is_full: (frame,), at least one. carried: length so far of a run that continues from the previous block.
     """

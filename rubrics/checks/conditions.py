@@ -1,4 +1,4 @@
-"""Conditions of criteria over a shard: which outputs a criterion applies to, and why not to the others."""
+"""Conditions of criteria over a shard: outputs that a criterion applies to, and reasons of the others."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Applied:
 
 
 def condition_columns(criterion: Criterion) -> tuple[str, ...]:
-    """Columns of a shard that the condition of a criterion reads; none without one."""
+    """Columns of a shard that the condition of a criterion reads; none without a condition."""
     condition = criterion.applies
     if condition is None:
         return ()
@@ -70,14 +70,14 @@ def apply_condition(criterion: Criterion, rows: pa.Table) -> Applied:
 
 def _plain_values(rows: pa.Table, name: str) -> list[Any]:
     column = rows.column(name)
-    if name == "context":  # of which only the presence counts
+    if name == "context":  # only its presence counts
         return [True if size else None for size in pc.list_value_length(column).to_pylist()]
     values: list[Any] = column.to_pylist()
     return values
 
 
 def _reason(condition: Condition, values: dict[str, Any]) -> str | None:
-    """Why the condition does not hold; None where it does. values: metadata as JSON text. Raises `Misfit`."""
+    """Reason why the condition does not hold; None if it holds. values: metadata as JSON text. Raises `Misfit`."""
     row = values | ({METADATA: orjson.loads(values[METADATA] or b"{}")} if METADATA in values else {})
     return None if condition.holds(row) else cut_text(f"{UNMET}{describe_values(condition, row)}")
 
@@ -94,7 +94,7 @@ def _apply_check(condition: CheckCondition, rows: pa.Table) -> Applied:
 
 
 def absent_fields(criterion: Criterion, metadata: Iterable[str | None]) -> list[str]:
-    """Fields of a criterion's condition that no row's metadata have. metadata: as JSON texts, each once."""
+    """Fields of a criterion's condition that are in no row's metadata. metadata: JSON texts, without duplicates."""
     if not isinstance(criterion.applies, str):
         return []
     fields = [field for field in parse_condition(criterion.applies).fields() if field.path[0] == METADATA]

@@ -34,7 +34,7 @@ from gradebook.rubrics.check_kit.regexes import (
 from gradebook.rubrics.checks.keywords import ShortWords, Words
 from gradebook.rubrics.checks.privacy import LETTERS, LIKELY, find_phones
 
-DEEPEST = 12  # nested groups: `re` compiles them by recursion
+DEEPEST = 12  # levels of nested groups, which `re` compiles by recursion
 _BETWEEN_WORDS = r"\s+"
 MARKS = "'’"
 APOSTROPHES = f"[{MARKS}]"

@@ -42,7 +42,7 @@ def run_check(
 
 
 def _run(check: Check, shard: pa.Table, settings: CheckSettings) -> CheckVerdicts:
-    """Run a check; outputs over which its library panics stay unscored, and no others."""
+    """Run a check; only outputs on which its library panics stay unscored."""
     try:
         return check.function(shard, settings)
     except BaseException as error:
@@ -109,7 +109,7 @@ def _loosen(strict: CheckVerdicts, check: Check, shard: pa.Table, settings: Chec
 
 
 def _try_variants(check: Check, unmet: pa.Table, settings: CheckSettings) -> tuple[pa.StringArray, pa.StringArray]:
-    """First variant of each output that passes, in words, and its level; null if none passes: (output,) each."""
+    """Name of the first variant of each output that passes, and its level; null if none passes: (output,) each."""
     passed_by = level_ids = nothing = pa.nulls(unmet.num_rows, pa.string())
     column_index = unmet.schema.get_field_index("output")
     for variant_name, variants in _variants(text_column(unmet, "output")):

@@ -356,12 +356,12 @@ def _without_keys(value: Any, keys: Collection[str]) -> Any:
     return [_without_keys(entry, keys) for entry in value] if isinstance(value, list) else value
 
 
-SHOWN_LEVELS = 8  # of a path
+SHOWN_LEVELS = 8  # levels of a path that are shown
 ROUNDING = 1e-15  # maximum error of the difference of two floats, as a share of the larger one
-EXACT = Context(prec=1_000)  # digits, more than there are between the first of 1e308 and the last of 5e-324
+EXACT = Context(prec=1_000)  # enough digits for the exact difference of 1e308 and 5e-324
 # types of equal rank are comparable
 RANKS = MappingProxyType({type(None): 0, bool: 1, int: 2, float: 2, str: 3, list: 4, dict: 5})
-AS_THEY_ARE = frozenset((str, int, bool, type(None)))  # equal if type and value are; a float may be infinite
+AS_THEY_ARE = frozenset((str, int, bool, type(None)))  # types whose values are compared by `==`; floats need care
 
 
 class TooLarge(Exception):

@@ -33,7 +33,7 @@ MANY_WORDS = 8
 LONGEST_WITH_CASE = 1_000  # letters; with folded case, a longer word has too many states for RE2 and takes minutes
 ANY_APOSTROPHE = "['\u2019\u02bc\uff07]"  # typed, typographic, the letter, full-width
 APOSTROPHE = re.compile(ANY_APOSTROPHE)
-BATCH_CHARACTERS = 2_000  # of the words in one pattern: RE2 refuses very large ones
+BATCH_CHARACTERS = 2_000  # characters of the words in one pattern: RE2 refuses very large patterns
 
 
 class KeywordSettings(CheckSettings):
@@ -72,7 +72,7 @@ class KeywordSettings(CheckSettings):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Words of whichever list is given."""
+        """Words of the given list."""
         return self.any or self.all or ()
 
 

@@ -38,7 +38,7 @@ from gradebook.rubrics.checks.style.phrases import read_phrases
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-MEANT = MappingProxyType(  # common mistakes for these codes
+MEANT = MappingProxyType(  # common wrong code -> meant code
     {"jp": "ja", "cn": "zh", "kr": "ko", "nb": "no", "nn": "no", "iw": "he", "ua": "uk", "gr": "el"}
 )
 PAGE = 256
@@ -151,7 +151,7 @@ def script(shard: pa.Table, settings: ScriptSettings) -> CheckVerdicts:
 
 
 def _judge(text: str | None, settings: ScriptSettings) -> RowFinding:
-    """Judge one text. None stands for a text whose letters, at least one, are all in the scripts."""
+    """Finding for one text; None if it has letters, all in the wanted scripts."""
     if text is None:
         return RowFinding(True)
     counts = [0, 0, 0]
@@ -193,7 +193,7 @@ def _character(point: int) -> str:
     return "" if 0xD800 <= point < 0xE000 else chr(point)
 
 
-LONGEST_RUN = 6  # bytes
+LONGEST_RUN = 6  # bytes of a run
 NO_BYTE = b"\xff"  # does not occur in UTF-8, so no run crosses it
 
 Scores = NDArray[np.float32]

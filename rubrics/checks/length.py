@@ -26,7 +26,7 @@ from gradebook.rubrics.text.named_files import UnreadableFile, read_below
 def count_words(texts: pa.Array) -> pa.Int64Array:
     """Count the maximal runs of non-whitespace, as `len(text.split())` does. texts: (output,). Returns (output,)."""
     trimmed = pc.utf8_trim_whitespace(texts)
-    counts = pc.list_value_length(split_whitespace(trimmed)).cast(pa.int64())  # one empty word of a blank text
+    counts = pc.list_value_length(split_whitespace(trimmed)).cast(pa.int64())  # a blank text has one empty word
     return pc.if_else(pc.equal(pc.binary_length(trimmed), 0), 0, counts)
 
 
@@ -166,9 +166,9 @@ def count_bullets(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
     return judge_counts(_count_matches(shard, BULLET), settings, "bullet", "bullets")
 
 
-MOST_BYTES = 400_000  # of an output; hard input takes a tokenizer one to two seconds a megabyte
+MOST_BYTES = 400_000  # bytes of an output; a tokenizer may take two seconds for a megabyte
 BATCH_OUTPUTS = 256
-MOST_FILE_BYTES = 100_000_000  # of a tokenizer.json; the largest of 2026 have 35 MB
+MOST_FILE_BYTES = 100_000_000  # size of a tokenizer.json; the largest of 2026 have 35 MB
 
 
 class TokenSettings(BoundsSettings):
@@ -247,7 +247,7 @@ class _NoTokenizer(Exception):
     pass
 
 
-@lru_cache(maxsize=4)  # each shard asks again
+@lru_cache(maxsize=4)  # called for each shard
 def _parse_tokenizer(content: bytes) -> Any:
     from tokenizers import Tokenizer
 

@@ -113,7 +113,7 @@ def _is_phone(match: re.Match[str]) -> bool:
 
 
 def _is_numbered_thing(text: str, start: int) -> bool:
-    """Whether the preceding words show that it numbers something else: an order, a ticket, a book."""
+    """Whether the preceding words show that the number is that of an order, a ticket or a book."""
     return OTHER_CUE_BACKWARDS.match(text[max(0, start - CUE_CHARACTERS) : start][::-1]) is not None
 
 
@@ -298,7 +298,7 @@ def find_api_keys(text: str) -> Iterator[Span]:
     return (match.span() for match in API_KEY.finditer(text))
 
 
-# In this order: finds of one kind are not searched by the next, so an account number's digits are not a phone number.
+# In order: finds of one kind are hidden from the next, so an account number's digits are not a phone number.
 KINDS: Mapping[PiiKindName, PiiKind] = MappingProxyType(
     {
         "api_key": PiiKind(
@@ -318,7 +318,7 @@ KINDS: Mapping[PiiKindName, PiiKind] = MappingProxyType(
 
 
 def mask(kind: PiiKindName, text: str) -> str:
-    """Masked find: a***@e***.org, DE***00; for a key, its first four characters."""
+    """Masked text of a find: a***@e***.org, DE***00; for a key, its first four characters."""
     if kind == "email":
         name, _, domain = text.rpartition("@")
         return f"{name[0]}***@{domain[0]}***.{domain.rpartition('.')[2]}"
@@ -385,7 +385,7 @@ def pii(shard: pa.Table, settings: PiiSettings) -> CheckVerdicts:
 
 
 def _likely_kinds(texts: pa.Array, settings: PiiSettings) -> list[list[PiiKindName]]:
-    """Kinds to look for in each text: those with a likely match, up to the last requested one."""
+    """Kinds to search in each text: kinds with a likely match, up to the last requested kind."""
     names = list(KINDS)
     names = names[: 1 + max(names.index(kind) for kind in settings.kinds)]
     masks = {likely: find_likely(texts, likely).to_pylist() for likely in {KINDS[kind].likely for kind in names}}

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from gradebook.rubrics.check_kit.check import COSTS, REGISTERED, Check, Example
 from gradebook.rubrics.text.field_descriptions import field_descriptions
 
-FAMILIES: dict[str, dict[str, str]] = {  # by title: module of each check, below rubrics/
+FAMILIES: dict[str, dict[str, str]] = {  # title of a family -> (check -> its module below rubrics/)
     "Length": {
         "length_bytes": "checks.length",
         "length_characters": "checks.length",

@@ -307,7 +307,7 @@ class FlatSteps:
         return np.bincount(self.owners[is_counted], minlength=self.row_count)
 
     def total(self, name: str) -> pa.DoubleArray:
-        """Sum of a field over the steps of each output that have it: (output,); null where none has it."""
+        """Sum of a field over the steps of each output: (output,); null if no step has the field."""
         values = self.field(name)
         is_known = to_mask(values.is_valid())
         known_values = values.drop_null().cast(pa.float64()).to_numpy()
@@ -315,7 +315,7 @@ class FlatSteps:
         return pa.array(sums, pa.float64(), mask=self.count(is_known) == 0)
 
     def unscored_without_steps(self, verdicts: CheckVerdicts) -> CheckVerdicts:
-        """Verdicts with those of outputs without steps withdrawn, and the reason."""
+        """Verdicts in which outputs without steps are unscored, with the reason."""
         has_steps = pa.array(self.has_steps)
         nothing = pa.scalar(None, pa.string())
         reasons = nothing if verdicts.reasons is None else verdicts.reasons
@@ -412,7 +412,7 @@ def answer_last(shard: pa.Table, settings: CheckSettings) -> CheckVerdicts:
     flat_steps = flatten_steps(shard)
     is_model = flat_steps.is_kind("model")
     last_messages = np.full(flat_steps.row_count, -1)
-    last_messages[flat_steps.owners[is_model]] = np.flatnonzero(is_model)  # the last assignment stays
+    last_messages[flat_steps.owners[is_model]] = np.flatnonzero(is_model)  # of repeated indices, the last value counts
     after = last_messages[flat_steps.owners]
     is_late = (flat_steps.is_call | flat_steps.is_kind("user")) & (np.arange(len(after)) > after) & (after >= 0)
     late = _first_of_each(flat_steps, np.flatnonzero(is_late))

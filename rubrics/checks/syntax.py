@@ -40,7 +40,7 @@ class SyntaxSettings(CheckSettings):
 
 
 class Misfit(Exception):
-    """The text is not what was expected.
+    """The text does not have the expected syntax.
 
     line: from 1, within the text that was read; None if the fault has no line.
     """
@@ -122,8 +122,8 @@ def _closes(marks: str, opening: str) -> bool:
 MOST_XML = 10_000_000
 MOST_YAML = 200_000
 MOST_YAML_LEVELS = 100
-MOST_YAML_TAG_LINES = 20  # each one is compared with all those before it
-LONGEST_TYPED_KEY = 100  # a longer key counts as text, whatever it looks like
+MOST_YAML_TAG_LINES = 20  # tag lines: each is compared with all earlier ones
+LONGEST_TYPED_KEY = 100  # characters of a key; a longer key counts as text
 TAG = "tag:yaml.org,2002:"
 KNOWN_TAGS = frozenset(
     {"str", "int", "float", "bool", "null", "map", "seq", "set", "omap", "pairs", "binary", "timestamp"}

@@ -22,8 +22,8 @@ from gradebook.rubrics.check_kit.columns import (
 from gradebook.rubrics.model.outputs import reference_answers
 
 NO_REFERENCE = "no reference"
-MOST_ANSWERS = 1_000  # in a reference; each is compared with the output
-MOST_CHARACTERS = 100_000  # of a reference that is parsed in full
+MOST_ANSWERS = 1_000  # answers in a reference; each is compared with the output
+MOST_CHARACTERS = 100_000  # characters of a reference that is parsed in full
 Indices = NDArray[np.int64]
 
 
@@ -174,7 +174,7 @@ def accepted_answers(shard: pa.Table, settings: AcceptedSettings, most_character
 
 
 def _split_json_lists(references: pa.Array) -> pa.ListArray | None:
-    """Answers of each reference, if one of them may be a list of several. references: (text,), no nulls."""
+    """Answers of each reference, which may be a JSON list of several answers. references: (text,), no nulls."""
     is_list = pc.and_(pc.starts_with(references, '["'), pc.ends_with(references, '"]'))
     if not pc.any(is_list).as_py():
         return None

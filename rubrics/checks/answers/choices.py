@@ -1,4 +1,4 @@
-"""Check of a multiple-choice answer: the letter that it chooses, from the clearest to the faintest sign."""
+"""Check of a multiple-choice answer: the chosen letter, by the clearest sign that the text has."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -160,9 +160,7 @@ class ChoiceFinder:
         self._lone = re.compile(rf"(?<![\w'’.&+/-])(?P<letter>{upper})(?![\w'’&+/-])")
 
     def find(self, text: str) -> str:
-        """Chosen letters, upper case and in order: one if the choice is clear, several if it is not, empty if there is
-        none.
-        """
+        """Chosen letters, upper case and in order: one if the choice is clear, several if it is unclear, or none."""
         finders = (self._in_box, self._in_statement, self._on_a_line, self._in_bold, self._at_an_edge, self._anywhere)
         answer = _AnswerText(text)
         for find in finders:

@@ -21,7 +21,7 @@ from gradebook.rubrics.checks.answers.accepted import MOST_CHARACTERS, AcceptedS
 DecimalMark = Literal[".", ","]
 MOST_DIGITS = 1000
 MOST_EXPONENT = 1000
-MOST_WRITTEN = 150_000  # numbers of a text, if all of them count
+MOST_WRITTEN = 150_000  # numbers of a text if all of them count, repeated ones too
 MOST_NUMBERS = 50_000  # different numbers
 TAILS = (500, 10_000)  # characters at the end of a text
 # Digits with at most 40 other characters between them: long stretches without a digit are skipped fast. A number begins
@@ -33,7 +33,7 @@ MINUS = "\u2212\u2013-"  # the hyphen last, for use in a character class
 SIGNS = "+" + MINUS
 MONEY = "$€£¥₹₩₽"
 THIN_SPACES = "\u00a0\u2007\u2009\u202f"
-GROUP_MARKS = {".": f",'’{THIN_SPACES}", ",": f". '’{THIN_SPACES}"}  # by the decimal mark
+GROUP_MARKS = {".": f",'’{THIN_SPACES}", ",": f". '’{THIN_SPACES}"}  # decimal mark -> marks between groups
 # Contexts in which digits do not start a number: the rest of a name or number (x2, 5.7), an exponent or an index (x^2,
 # x^{-2}, a_{1}). An underscore starts an index after a letter, a digit or a bracket; elsewhere it is Markdown (__42__).
 NOT_WITHIN = (
@@ -94,7 +94,9 @@ class NumberFormat:
     def find_last(self, text: str) -> Numeral | None:
         """Last number of a text. The last characters are searched first, as it is nearly always there."""
         for start in self._starts(text):
-            latest = {match[0]: match for match in self._matches(text, start)}  # a hostile text repeats a few of them
+            latest = {
+                match[0]: match for match in self._matches(text, start)
+            }  # a hostile text may repeat a few numbers very often
             from_the_end = sorted(latest.values(), key=re.Match.start, reverse=True)
             numerals = next(filter(None, map(self._read_match, from_the_end)), None)
             if numerals:

@@ -40,9 +40,9 @@ from gradebook.rubrics.checks.answers.sequences import (
 Values = NDArray[np.float64]
 Split = Callable[[pa.Array], Sequences]
 Compare = Callable[[SequencePairs], Values]
-MOST_SYMBOLS = 0x110000  # of both sides together: one code point is needed for each
+MOST_SYMBOLS = 0x110000  # symbols of both sides together: each needs a code point
 MOST_STEPS = 3_000_000_000  # product of both lengths, for quadratic measures: less than a second
-MOST_ROW_SYMBOLS = 2 * MOST_SYMBOLS  # of a row: its output counts once for each accepted answer
+MOST_ROW_SYMBOLS = 2 * MOST_SYMBOLS  # symbols of a row: its output counts once per accepted answer
 
 
 class OverlapSettings(MeasureSettings, AcceptedSettings):
@@ -351,7 +351,7 @@ def _as_texts(ids: NDArray[np.int64], edges: NDArray[np.int64]) -> list[str]:
 
 
 BLEU_ORDER = 4
-MOST_BLEU_BYTES = 600_000  # of both sides together; separating punctuation takes most of the time
+MOST_BLEU_BYTES = 600_000  # bytes of both sides together; separating punctuation takes most of the time
 CHRF_ORDER = 6
 BETA = 2
 # Steps of mteval-v13a: pattern and replacement.

@@ -15,7 +15,7 @@ from gradebook.rubrics.check_kit.normalising import keep_where_blank, split_whit
 from gradebook.rubrics.check_kit.regexes import gap_class
 
 Ids = NDArray[np.int64]
-BLOCK_SYMBOLS = 1 << 19  # of both sides of the pairs compared at a time
+BLOCK_SYMBOLS = 1 << 19  # symbols of both sides of the pairs that are compared at a time
 # Scripts without spaces between words: each of their letters is a word of its own.
 UNSPACED_LETTER = r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*)"
 UNSPACED_BLOCKS = (
@@ -88,7 +88,7 @@ def split_bare_words(texts: pa.Array) -> Sequences:
 
 def split_spaced(texts: pa.Array) -> Sequences:
     """Split at whitespace."""
-    lists = split_whitespace(texts)  # with an empty word of a blank text
+    lists = split_whitespace(texts)  # a blank text has one empty word
     tokens, edges = lists.flatten(), lists.offsets.to_numpy().astype(np.int64)
     is_token = pc.not_equal(tokens, "").to_numpy(zero_copy_only=False)
     tokens_before = np.concatenate(([0], np.cumsum(is_token)))

@@ -26,7 +26,7 @@ from gradebook.rubrics.check_kit.regexes import (
 from gradebook.rubrics.text.sentences import split_sentences
 
 StyleName = Literal["brackets", "parentheses", "superscripts", "author_year"]
-MOST_RANGE_IDS = 100  # in a range such as [1-3]; a longer one does not cite each id
+MOST_RANGE_IDS = 100  # ids of a range such as [1-3]; a longer range does not cite each id
 MOST_POSITION_DIGITS = 6
 # In brackets: a number, or a name with a digit in it, optionally after a noun. Possessive, so that it never backtracks.
 BRACKETED = re.compile(
@@ -53,7 +53,7 @@ class Style:
     pattern: str
     separators: str = "[,;]"
     part: re.Pattern[str] | None = None
-    trimmed: re.Pattern[str] | None = None  # text around an id that is not part of it
+    trimmed: re.Pattern[str] | None = None  # pattern of text around an id that is removed
 
 
 STYLES: Mapping[StyleName, Style] = MappingProxyType(
@@ -94,7 +94,7 @@ class CitationMarkSettings(CheckSettings):
 
 
 def mark_style(settings: CitationMarkSettings) -> Style:
-    """Style of the settings; a custom pattern is a style of its own."""
+    """Style named by the settings, or a new style for a custom pattern."""
     return STYLES[settings.style] if settings.pattern is None else Style(settings.pattern)
 
 
@@ -154,7 +154,7 @@ def _range_ids(cited: str) -> list[str]:
 def position_of(cited: str) -> int | None:
     """Position that an id names: its first whole number; None if it has none or a very long one.
 
-    None for a range too: one that is not expanded at this point is too long or runs backwards.
+    Also None for a range: if it was not expanded before, it is too long or runs backwards.
     """
     number = None if RANGE.fullmatch(cited) else FIRST_NUMBER.search(cited)
     return int(number[0]) if number is not None and len(number[0]) <= MOST_POSITION_DIGITS else None

@@ -245,7 +245,7 @@ def _judge_numbers(text: str, sources: Sequence[str], settings: GroundedNumberSe
     return RowFinding(False, f"not in the {' or '.join(settings.against)}: {listed}{more}")
 
 
-MOST_NUMBERS = 100_000  # distinct ones, of an output or of its sources
+MOST_NUMBERS = 100_000  # distinct numbers of an output, or of its sources
 MOST_DIGITS = 300  # a longer number is compared literally
 POWERS = MappingProxyType(
     {"k": 3, "thousand": 3, "m": 6, "mn": 6, "million": 6, "bn": 9, "b": 9, "billion": 9, "trillion": 12}
@@ -302,8 +302,8 @@ def numbers_in(text: str) -> list[str]:
 class SourceNumbers:
     """Possible meanings of a source's numbers.
 
-    values: complete, so 5000000 for "5 million". bare: of numbers with a scale, without it, so 5. plain: of numbers
-    without a scale.
+    values: complete values, 5000000 for "5 million". bare: values without their scale, 5 for "5 million". plain: values
+    of numbers without a scale.
     """
 
     values: set[str]
@@ -374,7 +374,7 @@ def _parse_meanings(written: str) -> Meanings:
 def _points(plain: str) -> set[str]:
     """Spellings of a number with a point before the fraction and no other marks, or itself if there are none."""
     if _is_decimal(plain):
-        # a bit more than one, or a grouped thousand
+        # 1.234 may be a fraction or a grouped thousand
         return {plain, plain.replace(".", "")} if GROUPED.fullmatch(plain) else {plain}
     if grouped := GROUPED.fullmatch(plain):
         whole = DIGITS.findall(plain)

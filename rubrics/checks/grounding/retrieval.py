@@ -94,7 +94,7 @@ def _is_id(value: Any) -> bool:
 
 def _measure(settings: RetrievalSettings, retrieved: Sequence[str], relevant: Set[str]) -> float:
     counted = retrieved[: settings.first]
-    ranks = [rank for rank, passage in enumerate(counted, 1) if passage in relevant]  # of the relevant passages
+    ranks = [rank for rank, passage in enumerate(counted, 1) if passage in relevant]  # ranks of the relevant passages
     most = min(len(relevant), settings.first or len(relevant))
     match settings.measure:
         case "recall":

@@ -92,7 +92,7 @@ def _miss(count: int, wanted: str, unit: str, units: str) -> RowFinding:
 
 SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
 ASCII_WORD = "0-9A-Za-z_"
-ANY_WORD = r"\p{L}\p{N}_"  # slow to compile
+ANY_WORD = r"\p{L}\p{N}_"  # word characters of any script; slow to compile
 
 
 def _not_empty(pattern: str) -> str:

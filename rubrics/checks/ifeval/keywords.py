@@ -154,7 +154,7 @@ def letter_frequency(text: str, settings: LetterFrequencySettings) -> RowFinding
 
 
 SEED = 0
-MOST_CHARACTERS = 100_000  # langdetect itself reads 10,000, after it has removed addresses
+MOST_CHARACTERS = 100_000  # langdetect reads 10,000 characters, after it has removed addresses
 
 
 def has_langdetect() -> bool:
@@ -163,7 +163,7 @@ def has_langdetect() -> bool:
 
 
 def detect_as_ifeval(text: str) -> str | None:
-    """Likeliest language, ISO 639-1 or `zh-cn` and the like; None if langdetect finds nothing to go by."""
+    """Likeliest language, as ISO 639-1 or `zh-cn`; None if langdetect finds no features in the text."""
     detector = _factory().create()
     detector.append(text[:MOST_CHARACTERS])
     try:

@@ -34,8 +34,8 @@ from gradebook.rubrics.checks.markdown.lines import (
     split_markdown,
 )
 
-FEW_LINES = 1_000  # matching this many is faster than compiling more patterns
-MOST_CHARACTERS = 5_000  # of the titles in one pattern: RE2 refuses a pattern that is too large
+FEW_LINES = 1_000  # so many lines are matched faster than more patterns are compiled
+MOST_CHARACTERS = 5_000  # characters of the titles in one pattern: RE2 refuses very large patterns
 
 
 def find_titles(texts: pa.Array, titles: Sequence[str], before: str, after: str) -> list[Indices]:
@@ -122,7 +122,7 @@ class SectionSettings(CheckSettings):
 
     @property
     def titles(self) -> tuple[str, ...]:
-        """Titles of whichever list is given."""
+        """Titles of the given list."""
         return self.any or self.all or ()
 
 

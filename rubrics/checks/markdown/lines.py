@@ -87,12 +87,12 @@ def match_mask(texts: pa.Array, pattern: str) -> Mask:
 
 
 def count_by_row(rows: Indices, row_count: int) -> pa.Int64Array:
-    """Number of occurrences of each output: (output,)."""
+    """Count of each output index in `rows`: (output,)."""
     return pa.array(np.bincount(rows, minlength=row_count).astype(np.int64))
 
 
 def mark_rows(rows: Indices, row_count: int) -> Mask:
-    """Whether each output occurs: (output,)."""
+    """Whether each output index is in `rows`: (output,)."""
     is_marked = np.zeros(row_count, np.bool_)
     is_marked[rows] = True
     return is_marked

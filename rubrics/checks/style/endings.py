@@ -21,14 +21,14 @@ from gradebook.rubrics.checks.style.phrases import UNSPACED, read_phrases
 MARKS = ".!?…。！？।॥؟۔؛։።"  # noqa: RUF001
 CLOSERS = "\"'”’»›」』)]}）】*_`~|>$"  # noqa: RUF001
 TAIL_CHARACTERS = 2000  # length of the ending that is read
-LEAST_FRAGMENT_WORDS = 4  # after a sentence; fewer words may be a name under a letter
-LEAST_LINE_WORDS = 8  # in a line without any mark; fewer words may be a heading or a signature
+LEAST_FRAGMENT_WORDS = 4  # words after a sentence; fewer words may be a name under a letter
+LEAST_LINE_WORDS = 8  # words of a line without any mark; fewer words may be a heading or a signature
 
 # A clearly complete end, so that one kernel decides most rows: an end mark, and nothing that may be open.
 ENDED = rf"[{re.escape(MARKS)}][\"'”’»)*_]*\s*\z"
 SUSPECT = rf"```|~~~|\A[{WHITESPACE}]*(?:<think>|[{{\[])|(?:\A|\n)[{WHITESPACE}]*[0-9]+[.)][{WHITESPACE}]*\z"
 LEAST_ROWS_TO_TELL = 32  # for fewer rows, reading all of them is faster than compiling the patterns
-LAST_CHARACTERS = 40  # for `ENDED` to match in
+LAST_CHARACTERS = 40  # last characters of a text, in which `ENDED` is searched
 
 FENCE = re.compile(r"^[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
 BULLET = re.compile(r"[-*+•]|([0-9]+)[.)]")
@@ -150,7 +150,7 @@ def _open_line(text: str) -> str | None:
 
 
 def _turned_quotes(text: str) -> str:
-    """Quotes that close here though they open in English or French: „so“ and »so«."""
+    """Quotation marks that close in this text although they open in English or French: „so“ and »so«."""
     return "“" * (LOW_QUOTE in text) + "«" * (0 <= text.find("»") < text.rfind("«"))
 
 

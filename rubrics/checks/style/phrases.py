@@ -73,7 +73,7 @@ COMBINING += "\u06d6-\u06ed\u0900-\u0963\u0966-\u0dff\u200c\u200d"
 TOKEN = re.compile(rf"[\w{COMBINING}]+(?:'[\w{COMBINING}]+)*|[.,!?;:…。、！？，；：।؟]")  # noqa: RUF001
 LAST_TOKEN = re.compile(rf"(?:{TOKEN.pattern})\Z")
 # fmt: off
-COMMON_WORDS = frozenset((  # too common to find texts by
+COMMON_WORDS = frozenset((  # too common to preselect texts by
     "about", "all", "an", "and", "are", "as", "at", "be", "but", "by", "can", "do", "for", "from", "have", "i",
     "in", "is", "it", "my", "not", "of", "on", "or", "so", "that", "the", "this", "to", "was", "we", "who", "with",
     "you",
@@ -81,7 +81,7 @@ COMMON_WORDS = frozenset((  # too common to find texts by
 # fmt: on
 HAS_WORD = re.compile(r"\w")
 HAS_UNSPACED = re.compile(UNSPACED)
-MOST_PHRASE_WORDS = 20  # compared at each place of a text
+MOST_PHRASE_WORDS = 20  # words of a phrase, which is compared at each place of a text
 APOSTROPHES = "’‘ʼ＇`´"  # noqa: RUF001
 OPEN_MARK = re.compile(r" ([.,!?;:])")
 CHOICE = re.compile(r"\(([^()]*)\)")
@@ -114,7 +114,10 @@ class PhraseSettings(CheckSettings):
 
 @dataclass(slots=True)
 class _Node:
-    """Words that may come next. `phrase`: the phrase that ends here; `is_excepted`: it does not count."""
+    """Node of a trie: the words that may come next.
+
+    phrase: phrase that ends here; is_excepted: whether it does not count.
+    """
 
     following: dict[str, "_Node"] = field(default_factory=dict)
     phrase: str | None = None
@@ -234,7 +237,7 @@ def _prefilter(words: list[str | None]) -> str | None:
 
 
 def find_phrases(texts: pa.Array, book: PhraseBook, *, is_quoted: bool = False) -> list[tuple[str, ...]]:
-    """Phrases of the book in each text, as named in the book or, if quoted, as written in the text: [text]."""
+    """Phrases of the book in each text, by their names in the book or, if quoted, in the text's spelling: [text]."""
     find = book.quote if is_quoted else book.find
     if book.prefilter is None or len(texts) < LEAST_ROWS_TO_PREFILTER:
         return [find(text) for text in texts.to_pylist()]

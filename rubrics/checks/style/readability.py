@@ -21,9 +21,9 @@ Formula = Literal["flesch_kincaid", "flesch_ease", "coleman_liau", "ari", "gunni
 
 COMPLEX_SYLLABLES = 3
 LINE_END = "\ue000"  # a private character: a word of its own that represents a line end
-LEAST_SHARE = 0.5  # of the words that must be in a script that the formula supports
-MOST_DIFFERENT = 50_000  # words of a text: each distinct word is parsed once
-MOST_LETTERS = 40  # of a possible English word
+LEAST_SHARE = 0.5  # least share of words in a script that the formula supports
+MOST_DIFFERENT = 50_000  # distinct words of a text: each is parsed once
+MOST_LETTERS = 40  # letters of a possible English word
 
 MARKS = ".!?…。！？।؟۔"  # noqa: RUF001
 CLOSERS = "\"'”’»)]}*_`"
@@ -59,7 +59,7 @@ class Counts(NamedTuple):
     complex_words: Floats
     english_words: Floats
     unspaced_words: Floats
-    is_crowded: Mask  # too many distinct words, so nothing is counted
+    is_crowded: Mask  # whether there are too many distinct words, so that nothing is counted
 
 
 FORMULAS: Mapping[Formula, Callable[[Counts], Floats]] = MappingProxyType(
@@ -224,7 +224,7 @@ def _cached_word(text: str) -> int:
 
 def _read_word(text: str) -> int:
     """Flags, syllables and letters of a word, packed into one number."""
-    if text.isalpha() and text.isascii() and len(text) <= MOST_LETTERS:  # most words, and most of the time
+    if text.isalpha() and text.isascii() and len(text) <= MOST_LETTERS:  # true for most words
         syllables = _count_syllables(text.lower())
         flags = IS_WORD | IS_ENGLISH | STARTS_SMALL * text[0].islower() | IS_COMPLEX * (syllables >= COMPLEX_SYLLABLES)
         return flags | syllables << SYLLABLES_SHIFT | len(text) << LETTERS_SHIFT
