@@ -150,7 +150,7 @@ def scored_category_weights(rubric: "Rubric") -> dict[str, dict[str, float]]:
         category: weights
         for category, weights in category_weights(rubric).items()
         if any(weight > 0 for weight in weights.values())
-        or not any(weights.values())  # a category of gates only has weight 1 for each
+        or not any(weights.values())  # in a category of gates only, each gate has weight 1
     }
 
 

@@ -248,7 +248,7 @@ def _extension_file(name: str) -> Path | None:
 
 
 ID_FILE = "lake-id.json"
-MOST_BYTES = 2**26  # of the id file: it lists the unknown files of an adopted folder
+MOST_BYTES = 2**26  # size of the id file: it lists the unknown files of an adopted folder
 _CATALOG_ID = f"select schema_uuid::varchar from {CATALOG}.ducklake_schema where schema_name = 'main' limit 1"
 
 

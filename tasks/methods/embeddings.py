@@ -72,7 +72,7 @@ class VectorFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the files; vectors of a space stay readable as long as the space exists."""
+        """Close the files. The vectors of a space stay readable as long as the space exists."""
         self._open.close()
 
     @property

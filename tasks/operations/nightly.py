@@ -68,7 +68,7 @@ class SuiteEnd:
     fault: why there is no published run; None if there is one. unmet: gates and rules that are not met. unchecked: why
     the rule against the baseline was not checked; None if it was, or there is none. watch: of the judge on the suite's
     anchors; None without anchors, or where watch_fault says why. stopped: how its run stopped early, if it did.
-    has_requirement: whether a gate or a rule decided. is_refused: whether a setting is at fault, for
+    has_requirement: whether a gate or a deciding rule was checked. is_refused: whether a setting is at fault, for
     which `gradebook evaluate` exits with 2. is_over_budget: whether the budget ended it. word: the verdict on its
     models in a word; None: as `is_met` says.
     """

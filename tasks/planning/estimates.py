@@ -276,7 +276,7 @@ class Tally:
     question_count: int = 0
     request_count: int = 0
     prompt_bytes: int = 0
-    at_most_count: int = 0  # questions that may not be asked
+    at_most_count: int = 0  # questions that are asked only if another judge is unsure
     at_most_requests: int = 0
     at_most_bytes: int = 0
 

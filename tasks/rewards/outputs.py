@@ -230,7 +230,7 @@ class Score:
     unscored_reason: str | None
     reward: Reward | None
     pass_threshold: float | None
-    _parts: Sequence[CriterionScore] = field(repr=False)  # one per criterion, without verdicts
+    _parts: Sequence[CriterionScore] = field(repr=False)  # one per criterion, without a verdict
     _verdicts: Sequence[Verdict] = field(repr=False)
 
     @cached_property

@@ -123,7 +123,7 @@ _CLOCK_MARGIN_S = 2.0  # file systems have clocks of their own
 
 
 class GroupCommit:
-    """Thread that syncs an appended file to disk at most 50 ms or 64 appends late.
+    """Thread that syncs an appended file to disk, at most 50 ms or 64 appends after a change.
 
     After a power cut only the appends of these last milliseconds may be missing.
     """
