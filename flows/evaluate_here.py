@@ -30,21 +30,21 @@ def evaluate_here(
     judge does not answer or its budget is too small for one reply.
     """
     open_for_writing(find_lake(request.lake, request.data))
-    checked = check_request(request)
+    checked_request = check_request(request)
     prefect = _for_cluster(request, prefect)
-    refuse_bad_start(request, checked)
-    refuse_taken_id(request, checked)
-    refuse_failing_start(request, checked)
-    refuse_unusable(checked.lake)
-    if checked.lake.bucket is not None:  # fail before the start if the key has no permission to write
-        probe_store(checked.lake.bucket)
+    refuse_bad_start(request, checked_request)
+    refuse_taken_id(request, checked_request)
+    refuse_failing_start(request, checked_request)
+    refuse_unusable(checked_request.lake)
+    if checked_request.lake.bucket is not None:  # fail before the start if the key has no permission to write
+        probe_store(checked_request.lake.bucket)
     with (
-        with_command_request(CommandRequest(request, checked)) as here,
+        with_command_request(CommandRequest(request, checked_request)) as here,
         shown_progress() if is_shown else nullcontext(),
     ):
         try:
             return run_here(
-                lambda: publish_evaluation(request, StagesInThreads(), checked),
+                lambda: publish_evaluation(request, StagesInThreads(), checked_request),
                 "evaluate_outputs:evaluate_outputs",
                 json_values(request, Use.OUTPUTS_FLOW),
                 prefect=prefect,

@@ -63,7 +63,7 @@ class Registry:
 
     @in_parameters
     def get(self, name: str) -> Rubric:
-        """Rubric `ID` or `ID@VERSION` of the lake. Raises `InputError` where it has none."""
+        """Rubric `ID` or `ID@VERSION` of the lake. Raises `InputError` if the lake does not have it."""
         rubric = stored_rubric(self._lake, name)
         if rubric is None:
             raise InputError("name", repr(name), f"a rubric registered in {self._lake.name}")
@@ -133,8 +133,8 @@ class Registry:
         return review_artifact(name or target_type or "target", text.encode(), names, request, target_type)
 
     def _loaded(self, rubric: GivenRubric) -> Rubric:
-        stored = stored_rubric(self._lake, rubric) if isinstance(rubric, str) and "@" in rubric else None
-        return stored or load_rubric(rubric)
+        stored_version = stored_rubric(self._lake, rubric) if isinstance(rubric, str) and "@" in rubric else None
+        return stored_version or load_rubric(rubric)
 
     def __repr__(self) -> str:
         return f"<Registry {self._lake.name}>"

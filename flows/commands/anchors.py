@@ -56,15 +56,15 @@ def make(  # noqa: PLR0913 - each is an option
     """
     strata = tuple(word.strip() for word in stratify.split(",")) if stratify else ()
     found_lake = find_lake(lake, data)
-    made = make_anchors(found_lake, AnchorChoice(run, n, name, rated, strata), datetime.now(UTC))
+    anchor_set_row = make_anchors(found_lake, AnchorChoice(run, n, name, rated, strata), datetime.now(UTC))
     if as_json:
-        print_json(made)
+        print_json(anchor_set_row)
         return
-    rated_words = f", {made['rated_count']:,} rated by people" if made["rated_count"] else ""
-    counts = f"{counted(made['output_count'], 'output')}, {counted(made['anchor_count'], 'anchor')}"
-    say(f"{made['anchor_set']}: {counts}{rated_words}")
-    command = shell_line(("gradebook", "judge", "anchors", "ask", made["anchor_set"], *found_lake.words()))
-    count = counted(made["output_count"] * made["criterion_count"] * REFERENCE, "question")
+    rated_words = f", {anchor_set_row['rated_count']:,} rated by people" if anchor_set_row["rated_count"] else ""
+    counts = f"{counted(anchor_set_row['output_count'], 'output')}, {counted(anchor_set_row['anchor_count'], 'anchor')}"
+    say(f"{anchor_set_row['anchor_set']}: {counts}{rated_words}")
+    command = shell_line(("gradebook", "judge", "anchors", "ask", anchor_set_row["anchor_set"], *found_lake.words()))
+    count = counted(anchor_set_row["output_count"] * anchor_set_row["criterion_count"] * REFERENCE, "question")
     sentence = f"the first night asks one judge {count}; their price:"
     stderr.print(f"{sentence}\n  {plain(command)} --judge MODEL --dry-run", markup=False, soft_wrap=True)
 

@@ -194,4 +194,7 @@ def _case_files(suite: str, only: list[str] | None) -> list[str]:
     now = datetime.now(UTC)
     night = now.astimezone().date()
     suites = chosen_suites(read_suites(Path(suite)), only)
-    return [suite_request(chosen, night, now, lake=None, data=None, budget_usd=None).outputs for chosen in suites]
+    return [
+        suite_request(chosen_suite, night, now, lake=None, data=None, budget_usd=None).outputs
+        for chosen_suite in suites
+    ]

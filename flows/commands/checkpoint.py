@@ -197,15 +197,17 @@ def sweep(  # noqa: PLR0913 - each is an option
     if is_notifying and is_evaluating:
         raise InputError("sweep", "both --notify and --evaluate", "one of them")
     swept = sweep_saved(request, is_notifying=is_notifying)
-    ends = _evaluate_all(swept, request, prefect=prefect) if is_evaluating else ()
+    outcomes = _evaluate_all(swept, request, prefect=prefect) if is_evaluating else ()
     if as_json:
-        decided = {"decisions": [decision.as_json() for decision in ends if isinstance(decision, CheckpointDecision)]}
+        decided = {
+            "decisions": [decision.as_json() for decision in outcomes if isinstance(decision, CheckpointDecision)]
+        }
         print_json(swept.as_json() | (decided if is_evaluating else {}))
     else:
         _show_sweep(swept, is_asking=is_notifying or is_evaluating)
-        for end in ends:
+        for end in outcomes:
             show_decision(end) if isinstance(end, CheckpointDecision) else stdout.print(f"[red]{escape(plain(end))}[/]")
-    if any(isinstance(end, str) for end in ends):
+    if any(isinstance(end, str) for end in outcomes):
         raise typer.Exit(NOT_FINISHED)
     if swept.faults:
         raise typer.Exit(NOT_FINISHED)
@@ -258,7 +260,7 @@ def _evaluate_all(swept: Swept, request: SweepRequest, *, prefect: bool | None) 
     if unknown := sorted(request.parameters.keys() - option_names):
         raise InputError("--param", repr(unknown[0]), unknown_word(unknown[0], sorted(option_names)))
     location = {"rubric": request.rubric, "lake": request.lake, "data": request.data}
-    ends: list[CheckpointDecision | str] = []
+    outcomes: list[CheckpointDecision | str] = []
     with shown_progress():
         for saved, _ in swept.undecided:
             if saved.fault is not None:
@@ -267,10 +269,10 @@ def _evaluate_all(swept: Swept, request: SweepRequest, *, prefect: bool | None) 
             evaluation = read_request(options, datetime.now(UTC))
             try:
                 checkpoint_request = CheckpointRequest(evaluation, saved.model, saved.checkpoint, saved.step)
-                ends.append(_decide(checkpoint_request, prefect=prefect))
+                outcomes.append(_decide(checkpoint_request, prefect=prefect))
             except GradebookError as error:
-                ends.append(f"{saved.name}: {error}")
-    return tuple(ends)
+                outcomes.append(f"{saved.name}: {error}")
+    return tuple(outcomes)
 
 
 def _show_sweep(swept: Swept, *, is_asking: bool) -> None:

@@ -82,10 +82,10 @@ def _show_forecast(forecast: Forecast, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(forecast))
         return
-    stored = f"; {forecast.stored_count:,} more are answered already" if forecast.stored_count else ""
+    stored_clause = f"; {forecast.stored_count:,} more are answered already" if forecast.stored_count else ""
     say(
         f"about {counted(forecast.question_count, 'question')}, {price_words(forecast.cost_usd)}"
-        f"{f' (up to {price_words(forecast.cost_high_usd)})' if forecast.cost_high_usd else ''}{stored}",
+        f"{f' (up to {price_words(forecast.cost_high_usd)})' if forecast.cost_high_usd else ''}{stored_clause}",
         "the number of trial questions depends on the criteria; --budget-usd is a limit that no request passes",
     )
 
@@ -95,10 +95,10 @@ def _as_json(drafted: Drafted | CasesDrafted, out: Path) -> dict[str, Any]:
     if isinstance(drafted, CasesDrafted):
         criteria: dict[str, Any] = {"criterion_counts": dict(drafted.counts)}
     else:
-        kept = drafted.kept.items()
-        criteria = {"criteria": [{"criterion_id": name} | (asdict(one) if one else {}) for name, one in kept]}
-    said = {"dropped": [asdict(one) for one in drafted.dropped], "notes": list(drafted.notes)}
-    return {"out": str(out) if drafted.text is not None else None} | criteria | said | asdict(drafted.tally)
+        kept_figures = drafted.kept.items()
+        criteria = {"criteria": [{"criterion_id": name} | (asdict(one) if one else {}) for name, one in kept_figures]}
+    remarks = {"dropped": [asdict(one) for one in drafted.dropped], "notes": list(drafted.notes)}
+    return {"out": str(out) if drafted.text is not None else None} | criteria | remarks | asdict(drafted.tally)
 
 
 def _dropped_lines(dropped: Sequence[Dropped]) -> list[str]:
@@ -133,8 +133,8 @@ def _show_cases(drafted: CasesDrafted, out: Path, judge: str) -> None:
 def _show_asked(drafted: Drafted | CasesDrafted) -> None:
     """Print a draft's notes, its dropped proposals, and the count and cost of its requests."""
     tally = drafted.tally
-    stored = f", {tally.stored_count:,} replies from the ledger" if tally.stored_count else ""
-    billed = f"{counted(tally.request_count, 'request')}, billed {price_words(tally.cost_usd)}{stored}"
+    stored_clause = f", {tally.stored_count:,} replies from the ledger" if tally.stored_count else ""
+    billed = f"{counted(tally.request_count, 'request')}, billed {price_words(tally.cost_usd)}{stored_clause}"
     say(*(f"note: {note}" for note in drafted.notes), *_dropped_lines(drafted.dropped), billed)
 
 
@@ -210,8 +210,8 @@ def draft(  # noqa: PLR0913 - each is an option
     Exit: 0 written, 1 no criterion was accepted, 2 bad input, 3 not finished; the same command resumes.
     """
     path = out or Path("drafted.jsonl" if is_per_case else "drafted.yaml")
-    given = [name for name, value in (("ratings", ratings), ("bad", bad), ("good", good)) if value is not None]
-    _refuse_options(path, given, budget_usd, is_per_case=is_per_case)
+    signal_options = [name for name, value in (("ratings", ratings), ("bad", bad), ("good", good)) if value is not None]
+    _refuse_options(path, signal_options, budget_usd, is_per_case=is_per_case)
     if not dry_run:
         refuse_taken(path, is_forced=is_forced)  # before money is spent
     mapped = read_column_map(column_map or [])
@@ -221,8 +221,8 @@ def draft(  # noqa: PLR0913 - each is an option
         rows = CaseDraftRequest(outputs, notes, budget_usd, mapped)
         price, make = partial(price_cases, rows), partial(draft_cases, rows)
     else:
-        said = Said(_cases("--bad", bad), _cases("--good", good), ratings)
-        request = DraftRequest(outputs, path, said, notes, budget_usd, mapped)
+        signals = Said(_cases("--bad", bad), _cases("--good", good), ratings)
+        request = DraftRequest(outputs, path, signals, notes, budget_usd, mapped)
         price, make = partial(price_draft, request), partial(draft_rubric, request)
     settings, found_lake = read_judge(judge, os.environ), find_lake(lake, data)
     if dry_run:

@@ -148,12 +148,12 @@ def rewards(  # noqa: PLR0913 - each is an option
 
 def _one_kind(kinds: Mapping[str, bool], shape: Shape) -> str | None:
     """Option that selects the kind of rows; None: rewards. Raises `InputError` for several."""
-    chosen = [name for name, is_chosen in kinds.items() if is_chosen]
-    if len(chosen) > 1:
-        raise InputError(chosen[0], f"also {', '.join(chosen[1:])}", "one kind of rows")
-    if chosen and shape is not Shape.plain:
-        raise InputError("--shape", f"{shape.value} with {chosen[0]}", "no other kind of rows")
-    return chosen[0] if chosen else None
+    chosen_kinds = [name for name, is_chosen in kinds.items() if is_chosen]
+    if len(chosen_kinds) > 1:
+        raise InputError(chosen_kinds[0], f"also {', '.join(chosen_kinds[1:])}", "one kind of rows")
+    if chosen_kinds and shape is not Shape.plain:
+        raise InputError("--shape", f"{shape.value} with {chosen_kinds[0]}", "no other kind of rows")
+    return chosen_kinds[0] if chosen_kinds else None
 
 
 def best(

@@ -155,15 +155,20 @@ def improve(  # noqa: PLR0913 - each is an option
     if out is not None:
         refuse_rubric_file(out)
     request = ImproveRequest(run, criterion, judge, proposer, budget_usd)
-    opened = open_improvement(found_lake, request)
+    improvement_run = open_improvement(found_lake, request)
     if not as_json:
-        show_preview(opened.previews, opened.skipped)
+        show_preview(improvement_run.previews, improvement_run.skipped)
     if is_dry_run:
         if as_json:
-            print_json({"preview": [asdict(preview) for preview in opened.previews], "skipped": opened.skipped})
+            print_json(
+                {
+                    "preview": [asdict(preview) for preview in improvement_run.previews],
+                    "skipped": improvement_run.skipped,
+                }
+            )
         return
     with shown_activity("searching"):
-        improvement = opened.search()
+        improvement = improvement_run.search()
     path = write_improved(improvement, out)
     if as_json:
         print_json(improvement.as_json() | {"file": None if path is None else str(path)})

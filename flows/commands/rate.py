@@ -130,16 +130,18 @@ def rate(  # noqa: PLR0913 - each is an option
     _refuse_conflicts(queue, pairs=pairs, baseline=baseline, gold=gold, train=train)
     _refuse_hints(queue, pairs=pairs, gold=gold, show_names=show_names, show_judge=show_judge)
     found_lake = find_lake(lake, data)
-    wanted = _run_to_rate(run, rubric, column_map, lake, data)
+    run_or_latest = _run_to_rate(run, rubric, column_map, lake, data)
     next_ids: list[str] = []
     if queue is Queue.calibration:
-        wanted = wanted if isinstance(wanted, str) else call_in_new_process(wanted, found_lake)
-        next_ids = _next_ids(found_lake, wanted, count)
+        run_or_latest = (
+            run_or_latest if isinstance(run_or_latest, str) else call_in_new_process(run_or_latest, found_lake)
+        )
+        next_ids = _next_ids(found_lake, run_or_latest, count)
     with (
         bind(host, port) as listener,
         opened_session(
             found_lake,
-            wanted,
+            run_or_latest,
             queue=queue,
             count=count,
             overlap=overlap or min(2, len(names)),

@@ -127,14 +127,14 @@ def take(
 
     Exit: 0 done, 2 bad input.
     """
-    taken = take_ratings(find_lake(lake, data), run, criterion, is_dry=dry_run)
+    outcome = take_ratings(find_lake(lake, data), run, criterion, is_dry=dry_run)
     if as_json:
-        print_json(asdict(taken) | {"is_dry_run": dry_run})
+        print_json(asdict(outcome) | {"is_dry_run": dry_run})
         return
-    names = ", ".join(f"{count} of {name}" for name, count in taken.counts.items())
-    lines = [f"{counted(sum(taken.counts.values()), 'rating')} under another text{f': {names}' if names else ''}"]
+    names = ", ".join(f"{count} of {name}" for name, count in outcome.counts.items())
+    lines = [f"{counted(sum(outcome.counts.values()), 'rating')} under another text{f': {names}' if names else ''}"]
     lines += ["dry run: nothing was written"] if dry_run else []
-    lines += [f"published as version {taken.version}"] if taken.version is not None else []
+    lines += [f"published as version {outcome.version}"] if outcome.version is not None else []
     say(*lines)
 
 

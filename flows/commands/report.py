@@ -119,15 +119,15 @@ def site(
     gradebook lake site public --anew --json
     """
     with shown_progress():
-        written = write_site(read_lake(lake, data, at), out, is_anew=is_anew)
+        summary = write_site(read_lake(lake, data, at), out, is_anew=is_anew)
     if as_json:
-        counts = {"report_count": written.report_count, "kept_count": written.kept_count}
+        counts = {"report_count": summary.report_count, "kept_count": summary.kept_count}
         print_json(
-            {"home": str(written.home), **counts, "rubric_count": written.rubric_count, "faults": written.faults}
+            {"home": str(summary.home), **counts, "rubric_count": summary.rubric_count, "faults": summary.faults}
         )
         return
-    for run_id, fault in written.faults.items():
+    for run_id, fault in summary.faults.items():
         stderr.print(f"[yellow]no report of {run_id}:[/] {escape(plain(fault))}", soft_wrap=True)
-    reports = f"{counted(written.report_count, 'report')} written, {written.kept_count:,} unchanged"
-    stderr.print(f"{reports}, {counted(written.rubric_count, 'rubric')}", highlight=False)
-    typer.echo(written.home)
+    reports = f"{counted(summary.report_count, 'report')} written, {summary.kept_count:,} unchanged"
+    stderr.print(f"{reports}, {counted(summary.rubric_count, 'rubric')}", highlight=False)
+    typer.echo(summary.home)

@@ -272,9 +272,9 @@ def register(
     if state == RubricState.active:
         refuse_unfit(rubric, loaded)
     register_rubric(found_lake, loaded, state, datetime.now(UTC))
-    stored = {"rubric_id": loaded.id, "rubric_version": loaded.version, "state": state.value}
+    registered = {"rubric_id": loaded.id, "rubric_version": loaded.version, "state": state.value}
     if as_json:
-        print_json(stored)
+        print_json(registered)
     else:
         say(f"{loaded.id} {loaded.version}: {state.value} in {found_lake.name}")
 
@@ -469,8 +469,8 @@ def show_difference(old: Rubric, new: Rubric, needed: VersionStep) -> None:
         stdout.print("no change that affects the digest")
         return
     smallest = next_version(old.version, needed.step)
-    taken = step_between(old.version, new.version)
-    is_right = taken != "back" and _size(taken) >= _size(needed.step)
+    actual_step = step_between(old.version, new.version)
+    is_right = actual_step != "back" and _size(actual_step) >= _size(needed.step)
     verdict = "" if is_right else f"; [red]found {new.version}[/]"
     stdout.print(f"smallest allowed step: {needed.step}, {smallest} or later{verdict}")
 

@@ -83,10 +83,12 @@ def notify_checkpoint(  # noqa: PLR0913 - one parameter for each fact about a ch
         differing = {
             name: value for name, value in (parameters or {}).items() if deployed.parameters.get(name) != value
         }
-        changed = {name: _place(value) if _is_file(name, value) else value for name, value in differing.items()}
-        key_parts = [deployment, model, step, checkpoint, digest, changed]
+        changed_parameters = {
+            name: _place(value) if _is_file(name, value) else value for name, value in differing.items()
+        }
+        key_parts = [deployment, model, step, checkpoint, digest, changed_parameters]
         key = digest_of(json.dumps(key_parts, sort_keys=True, default=str))
-        notified = _ask(client, deployed, deployment, key, subject | changed)
+        notified = _ask(client, deployed, deployment, key, subject | changed_parameters)
     if has_event:
         _emit_saved(key, subject)
     return notified
@@ -126,7 +128,7 @@ def _is_file(name: str, value: object) -> bool:
 def _ask(
     client: "SyncPrefectClient", deployed: "DeploymentResponse", deployment: str, key: str, parameters: dict[str, Any]
 ) -> Notified:
-    """Find or create the flow run of a key; a failed flow run is followed by another one."""
+    """Find or create the flow run of a key; a failed flow run is replaced by a new one."""
     earlier = _run_of(client, deployed, key)
     for _ in range(MOST_TRIES - 1):
         if earlier is None or not _has_failed(earlier):
@@ -136,8 +138,8 @@ def _ask(
         earlier = _run_of(client, deployed, key)
     if earlier is not None:
         return _notified(earlier, deployment, key, is_new=False)
-    made = client.create_flow_run_from_deployment(deployed.id, parameters=parameters, idempotency_key=key)
-    return _notified(made, deployment, key, is_new=True)
+    flow_run = client.create_flow_run_from_deployment(deployed.id, parameters=parameters, idempotency_key=key)
+    return _notified(flow_run, deployment, key, is_new=True)
 
 
 def _has_failed(run: "FlowRun") -> bool:

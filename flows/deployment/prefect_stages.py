@@ -155,8 +155,8 @@ def opened_cluster(run: Run) -> Iterator[TaskRunner[Any] | None]:
     if not runner.is_cluster or not any(map(is_computed, run.rubric.criteria)):
         yield None
         return
-    opened = _dask(runner) if runner.kind == "dask" else _ray(runner)
-    with opened as cluster:
+    task_runner_context = _dask(runner) if runner.kind == "dask" else _ray(runner)
+    with task_runner_context as cluster:
         yield cluster
 
 
@@ -183,18 +183,18 @@ def _dask(runner: Runner) -> Iterator[TaskRunner[Any]]:
     # One process for each core, with one thread each: checks hold the GIL.
     local = {"n_workers": core_count(), "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     cluster = None if runner.address else local | {"silence_logs": _log_level()}
-    opened = DaskTaskRunner(
+    task_runner = DaskTaskRunner(
         address=runner.address, cluster_kwargs=cluster, client_kwargs={"timeout": CONNECT_TIMEOUT_S}
     )
-    with opened:
+    with task_runner:
         try:
-            opened.client.wait_for_workers(1, timeout=CONNECT_TIMEOUT_S)
+            task_runner.client.wait_for_workers(1, timeout=CONNECT_TIMEOUT_S)
         except TimeoutError as error:
             raise _no_answer(runner, TimeoutError(f"no worker within {CONNECT_TIMEOUT_S} s")) from error
         except OSError as error:
             raise _no_answer(runner, error) from error
-        with _watched(opened.client):
-            yield opened
+        with _watched(task_runner.client):
+            yield task_runner
 
 
 @contextmanager
@@ -242,15 +242,15 @@ def _ray(runner: Runner) -> Iterator[TaskRunner[Any]]:
     # Prefect passes no address to Ray in these two cases; Ray would then use a running cluster, or start one.
     local = {"address": "local", "num_cpus": core_count(), "include_dashboard": False}
     location = local if runner.address is None else {"address": "auto"} if runner.address == "auto" else {}
-    opened = RayTaskRunner(address=runner.address, init_kwargs=quiet | location)
+    task_runner = RayTaskRunner(address=runner.address, init_kwargs=quiet | location)
     try:
-        opened.__enter__()
+        task_runner.__enter__()
     except Exception as error:  # ray raises a plain Exception if its processes are slow to start
         raise _no_answer(runner, error) from error
     try:
-        yield opened
+        yield task_runner
     finally:
-        opened.__exit__(None, None, None)
+        task_runner.__exit__(None, None, None)
 
 
 def _refuse_closed_port(runner: Runner) -> None:

@@ -33,7 +33,7 @@ class SweepRequest:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """Result of a sweep. undecided: each checkpoint with its flow run; None if none was requested."""
+    """Result of a sweep. undecided: each checkpoint with its flow run, or None if no flow run was requested."""
 
     found_count: int
     undecided: tuple[tuple[SavedCheckpoint, Notified | None], ...]

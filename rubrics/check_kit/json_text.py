@@ -35,7 +35,7 @@ class BrokenJson:
 
 def _bracket_ends(text: str, start: int) -> dict[int, int]:
     """Map the position of each opening bracket outside strings to the end of its content."""
-    ends: dict[int, int] = {}
+    end_by_start: dict[int, int] = {}
     open_starts: list[int] = []
     for token in TOKEN.finditer(text, start):
         mark = token[0]
@@ -43,11 +43,11 @@ def _bracket_ends(text: str, start: int) -> dict[int, int]:
             open_starts.append(token.start())
         elif mark in "}]":
             if open_starts:
-                ends[open_starts.pop()] = token.end()
+                end_by_start[open_starts.pop()] = token.end()
         elif not mark.startswith('"'):
-            ends |= dict.fromkeys(open_starts, token.start())
+            end_by_start |= dict.fromkeys(open_starts, token.start())
             open_starts.clear()
-    return ends | dict.fromkeys(open_starts, len(text))
+    return end_by_start | dict.fromkeys(open_starts, len(text))
 
 
 MOST_LEVELS = 200

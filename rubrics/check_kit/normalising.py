@@ -114,7 +114,7 @@ def _without_accents(texts: pa.Array) -> pa.Array:
 
 
 def _compose(decomposed: pa.Array) -> pa.Array:
-    """Compose decomposed texts (NFC, which is slow). Long ones are searched first, as most have nothing to compose."""
+    """Compose decomposed texts (NFC, which is slow). If all are long, search first: most have nothing to compose."""
     is_long = _are_long(decomposed)
     if pc.all(is_long).as_py() and not pc.any(pc.match_substring_regex(decomposed, COMPOSED)).as_py():
         return decomposed

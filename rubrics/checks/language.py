@@ -178,9 +178,9 @@ def _kind(character: str, scripts: tuple[str, ...]) -> int:
 def _kinds(page: int, scripts: tuple[str, ...]) -> bytes:
     """Kind of each of the 256 characters of a page: NEUTRAL, WANTED or FOREIGN."""
     characters = pa.array([_character(page * PAGE + offset) for offset in range(PAGE)])
-    wanted = "".join(rf"\p{{{name}}}" for name in scripts)
+    script_classes = "".join(rf"\p{{{name}}}" for name in scripts)
     is_letter = pc.match_substring_regex(characters, r"[^\P{L}\p{Common}\p{Inherited}]").to_pylist()
-    is_wanted = pc.match_substring_regex(characters, f"[{wanted}]").to_pylist()
+    is_wanted = pc.match_substring_regex(characters, f"[{script_classes}]").to_pylist()
     return bytes(_choose_kinds(is_letter, is_wanted))
 
 

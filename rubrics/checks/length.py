@@ -79,8 +79,8 @@ def length_lines(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
     """
     texts = text_column(shard, "output")
     has_open_line = pc.and_(pc.greater(pc.binary_length(texts), 0), pc.invert(pc.ends_with(texts, "\n")))
-    ends = pc.count_substring(texts, "\n").cast(pa.int64())
-    return judge_counts(pc.add(ends, has_open_line.cast(pa.int64())), settings, "line", "lines")
+    line_end_counts = pc.count_substring(texts, "\n").cast(pa.int64())
+    return judge_counts(pc.add(line_end_counts, has_open_line.cast(pa.int64())), settings, "line", "lines")
 
 
 @register_check(

@@ -84,7 +84,7 @@ TRUNK_DIGITS = range(9, 13)
 
 
 def find_phones(text: str) -> Iterator[Span]:
-    """Spans of the phone numbers in a text, in order; of two that start together, the one found by its form."""
+    """Spans of the phone numbers in a text, in order. Of two with the same start, the one found by its form counts."""
     last_start = -1
     for start, stop in heapq.merge(_find_written(text), _find_cued(text), key=itemgetter(0)):
         if start != last_start:
@@ -250,7 +250,7 @@ def find_cards(text: str) -> Iterator[Span]:
 
 
 def find_ibans(text: str) -> Iterator[Span]:
-    """Spans of account numbers; grouped ones in capitals only, as prose would match now and then."""
+    """Spans of account numbers; grouped numbers only in capitals, as prose would sometimes match."""
     for start in (match.start() for match in IBAN_START.finditer(text)):
         length = IBAN_LENGTHS.get(text[start : start + 2].upper())
         match = IBANS[length].match(text, start) if length else None

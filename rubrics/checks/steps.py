@@ -413,11 +413,17 @@ def answer_last(shard: pa.Table, settings: CheckSettings) -> CheckVerdicts:
     is_model = flat_steps.is_kind("model")
     last_messages = np.full(flat_steps.row_count, -1)
     last_messages[flat_steps.owners[is_model]] = np.flatnonzero(is_model)  # of repeated indices, the last value counts
-    after = last_messages[flat_steps.owners]
-    is_late = (flat_steps.is_call | flat_steps.is_kind("user")) & (np.arange(len(after)) > after) & (after >= 0)
-    late = _first_of_each(flat_steps, np.flatnonzero(is_late))
+    last_message_of_step = last_messages[flat_steps.owners]
+    is_after_last = (
+        (flat_steps.is_call | flat_steps.is_kind("user"))
+        & (np.arange(len(last_message_of_step)) > last_message_of_step)
+        & (last_message_of_step >= 0)
+    )
+    first_late_steps = _first_of_each(flat_steps, np.flatnonzero(is_after_last))
     findings = [
-        _late_finding(flat_steps, late.get(row)) if last >= 0 else RowFinding(None, reason="no step of a model")
+        _late_finding(flat_steps, first_late_steps.get(row))
+        if last >= 0
+        else RowFinding(None, reason="no step of a model")
         for row, last in enumerate(last_messages.tolist())
     ]
     return flat_steps.unscored_without_steps(gather_rows(findings))
@@ -479,7 +485,7 @@ def _state_finding(text: str | None, settings: FinalStateSettings) -> RowFinding
 
 
 def _first_of_each(flat_steps: FlatSteps, steps: Indices) -> dict[int, int]:
-    """First of the given steps of each output that has one: output -> step."""
+    """First of the given steps in each output: output -> step."""
     return dict(zip(flat_steps.owners[steps[::-1]].tolist(), steps[::-1].tolist(), strict=True))
 
 

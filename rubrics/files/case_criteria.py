@@ -104,6 +104,7 @@ def _count_places_of_row(criteria: str) -> int:
 
 
 def _count_places(criterion: CaseCriterion) -> int:
+    """Sum of `repeated_places` over a criterion's patterns; a long text counts by its length."""
     patterns = _patterns(criterion.method)
     return sum(len(pattern) if len(pattern) > MOST_COUNTED else repeated_places(pattern) for pattern in patterns)
 

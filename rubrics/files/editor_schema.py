@@ -65,9 +65,9 @@ def _add_checks(definitions: dict[str, Schema]) -> None:
     """List the checks, and require each check's settings for its name."""
     from gradebook.rubrics.checks.registry import check_names, find_check  # here: they import pyarrow's compute module
 
-    checked = [definitions["CheckMethod"], definitions["CheckCondition"]]
+    schemas_with_check = [definitions["CheckMethod"], definitions["CheckCondition"]]
     names = check_names()
-    for place in checked:
+    for place in schemas_with_check:
         place["properties"]["check"]["enum"] = list(names)
         place["allOf"] = []
     for name in names:
@@ -78,7 +78,7 @@ def _add_checks(definitions: dict[str, Schema]) -> None:
         requirement: Schema = {"properties": {"settings": {"$ref": f"#/$defs/{model.__name__}"}}}
         if "required" in settings:
             requirement["required"] = ["settings"]
-        for place in checked:
+        for place in schemas_with_check:
             condition = {"properties": {"check": {"const": name}}, "required": ["check"]}
             place["allOf"].append({"if": condition, "then": copy.deepcopy(requirement)})
 

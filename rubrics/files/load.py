@@ -111,7 +111,7 @@ def _parse(text: str | bytes, path: str, folder: Path | None, state: _ParseState
 
 
 def _extended(name: str, folder: Path | None, state: _ParseState) -> Rubric:
-    """Rubric that another one extends: a file below the folder, or a shipped one. Raises `ModelFault`.
+    """Rubric that another rubric extends: a file below the folder, or a shipped rubric. Raises `ModelFault`.
 
     Faults of that rubric are reported by place and rule: their messages may quote a file that is no rubric.
     """

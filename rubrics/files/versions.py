@@ -133,7 +133,7 @@ def _differences(path: tuple[str, ...], place: str, old: Any, new: Any) -> Itera
 
 
 def _has_ids(value: Any) -> bool:
-    """Whether a value is a list of categories, criteria or levels. Lists in settings and metadata are not tuples."""
+    """Whether a value is a tuple of entries with distinct ids: categories, criteria or levels (settings hold lists)."""
     if not isinstance(value, tuple) or not all(isinstance(entry, dict) and "id" in entry for entry in value):
         return False
     return len({entry["id"] for entry in value}) == len(value)
@@ -401,7 +401,7 @@ def _moved_shares(old: Rubric, new: Rubric) -> dict[str, str]:
 
 
 def _shares(rubric: Rubric, criterion_ids: set[str]) -> dict[str, float]:
-    """Weights of these criteria in a rubric with no others; the positive ones sum to 1."""
+    """Weights of these criteria, without others; positive weights are scaled to sum 1."""
     criteria = tuple(criterion for criterion in rubric.criteria if criterion.id in criterion_ids)
     reduced = rubric.model_copy(update={"criteria": criteria})
     while empty := _groups_without_weight(reduced):

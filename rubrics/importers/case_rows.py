@@ -173,9 +173,9 @@ def criterion_row(criterion_id: str, description: str, format_name: str, extra: 
 
 def name_cases(contents: Sequence[tuple[str | None, Any]]) -> list[str]:
     """Choose one id per row. contents: (id, content of the case); rows with equal content and no id are one case."""
-    taken = {case_id for case_id, _ in contents if case_id is not None}
+    taken_ids = {case_id for case_id, _ in contents if case_id is not None}
     names: dict[str, str] = {}
-    free = (name for number in range(1, 2 * len(contents) + 2) if (name := f"case_{number}") not in taken)
+    free = (name for number in range(1, 2 * len(contents) + 2) if (name := f"case_{number}") not in taken_ids)
     case_ids = []
     for own_id, content in contents:
         key = json.dumps(content, sort_keys=True)
@@ -203,13 +203,13 @@ def _note_disagreements(rows: Iterable[tuple[Reading, Row]], compared: Sequence[
 def number_samples(rows: Iterable[Row]) -> tuple[Row, ...]:
     """Give a `sample_index` to each row after a model's first answer, so that all samples are distinct."""
     numbered: list[Row] = []
-    taken: set[tuple[Any, ...]] = set()
+    taken_samples: set[tuple[Any, ...]] = set()
     for row in rows:
         owner = (row["case_id"], row.get("model"), row.get("checkpoint"))
         index = row.get("sample_index") or 0
-        while (*owner, index) in taken:
+        while (*owner, index) in taken_samples:
             index += 1
-        taken.add((*owner, index))
+        taken_samples.add((*owner, index))
         numbered.append({**row, "sample_index": index} if index else row)
     return tuple(numbered)
 
@@ -418,8 +418,10 @@ def _lost_fields(case: Case, twin: Case) -> Iterable[str]:
         if criterion.id not in by_id:
             yield f"criteria of the method {criterion.method.type}"
             continue
-        read = _set_fields(by_id[criterion.id])
-        yield from (f"criteria[].{key}" for key, value in _set_fields(criterion).items() if read.get(key) != value)
+        read_fields = _set_fields(by_id[criterion.id])
+        yield from (
+            f"criteria[].{key}" for key, value in _set_fields(criterion).items() if read_fields.get(key) != value
+        )
 
 
 def _set_fields(criterion: CaseCriterion) -> Row:

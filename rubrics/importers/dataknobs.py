@@ -316,12 +316,12 @@ def apply_notes(expressed: Row, plain: Row, wanted: Row) -> Row:
     if isinstance(foreign.get("metadata"), dict):
         foreign["metadata"] = {key: value for key, value in foreign["metadata"].items() if key != OURS}
     criteria: list[Row] = []
-    taken: set[str] = set()
+    taken_ids: set[str] = set()
     for criterion, plain_criterion, wanted_criterion in zip(
         expressed["criteria"], plain["criteria"], wanted["criteria"], strict=True
     ):
-        criteria.append(_apply_criterion_notes(criterion, plain_criterion, notes_of(wanted_criterion), taken))
-        taken.add(criteria[-1]["id"])
+        criteria.append(_apply_criterion_notes(criterion, plain_criterion, notes_of(wanted_criterion), taken_ids))
+        taken_ids.add(criteria[-1]["id"])
     return {**foreign, "criteria": criteria}
 
 
@@ -388,7 +388,7 @@ def _apply_criterion_notes(expressed: Row, plain: Row, notes: Row, taken: Collec
 
 
 def _apply_if_readable(foreign: Row, notes: Row, read: Callable[[Row], Row], wanted: Row) -> Row:
-    """Apply each part of an overlay, unless the result is further from the wanted content, or cannot be read."""
+    """Apply each part of an overlay unless the result can't be read, or differs more from the wanted content."""
     read_before = read(foreign)
     overlays = [{key: value} for key, value in notes.items() if key != LEFT_OUT]
     for part in [*overlays, *({LEFT_OUT: [name]} for name in absent_names(notes))]:
@@ -445,19 +445,19 @@ def read_dataknobs(text: str, path: str) -> Imported:
     """Import the rubrics of a dataknobs file: a rubric, a list of them, or a config with `rubrics`."""
     reading = open_json(text, path)
     foreign_rubrics, config = _rubrics_in(reading)
-    first, *rest = [_import(foreign, config, reading) for foreign in foreign_rubrics]
-    if not rest:
+    first, *others = [_import(foreign, config, reading) for foreign in foreign_rubrics]
+    if not others:
         return first
-    rubrics = [*first.rubrics, *(rubric for other in rest for rubric in other.rubrics)]
+    rubrics = [*first.rubrics, *(rubric for other in others for rubric in other.rubrics)]
     ids = [rubric["id"] for rubric in rubrics]
     if len(set(ids)) < len(ids):
         reading.stop((), f"found the rubrics {', '.join(ids[:MOST_LISTED_IDS])}, expected each id once")
-    stored = tuple(
+    kept_phrases = tuple(
         f"{rubric_id}: {sentence}"
-        for rubric_id, imported in zip(ids, (first, *rest), strict=True)
+        for rubric_id, imported in zip(ids, (first, *others), strict=True)
         for sentence in imported.kept
     )
-    return replace(first, others=tuple(rubrics[1:]), kept=stored)
+    return replace(first, others=tuple(rubrics[1:]), kept=kept_phrases)
 
 
 def _import(foreign: Row, config: Row, reading: Reading) -> Imported:
@@ -567,18 +567,18 @@ UNSEEN = "not seen by dataknobs, comes back on import"
 
 def write_dataknobs(rubric: Rubric) -> Exported:
     """Write the rubric as dataknobs JSON; lost: content that dataknobs does not read."""
-    wanted = rubric_values(rubric)
-    plain = _simplify(rubric, wanted)
-    foreign = express_rubric(plain, omitted_by(notes_of(wanted)))
-    with_notes = apply_notes(foreign, plain, wanted)
+    rubric_keys = rubric_values(rubric)
+    plain = _simplify(rubric, rubric_keys)
+    foreign = express_rubric(plain, omitted_by(notes_of(rubric_keys)))
+    with_notes = apply_notes(foreign, plain, rubric_keys)
     try:
         foreign, back = with_notes, _read_back(with_notes)
     except RubricError:  # its metadata.dataknobs does not come from an import
         back = _read_back(foreign)
-    overlay = overlay_of_rubric(wanted, back, foreign)
+    overlay = overlay_of_rubric(rubric_keys, back, foreign)
     if overlay and not isinstance(foreign.get("metadata"), dict):
         foreign["metadata"] = {}  # needed to hold gradebook's own data
-        overlay = overlay_of_rubric(wanted, _read_back(foreign), foreign)
+        overlay = overlay_of_rubric(rubric_keys, _read_back(foreign), foreign)
     if overlay:
         foreign["metadata"] = {**foreign["metadata"], OURS: overlay}
     unseen = FieldCounts()

@@ -71,7 +71,10 @@ _SLOT = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)[^{}]*\}\}|\$?\{([A-Za-z_][
 
 
 def named_check(name: str | None, foreign_id: str, sources: Iterable[str | None]) -> str | None:
-    """Check with the name of a dimension or gate; None if a rule, a prompt or a method decides it. name: method."""
+    """Check with the name of a dimension or gate; None if a rule, a prompt or a method decides it.
+
+    name: name of the method. sources: its rule and its prompt.
+    """
     is_named = name in (None, "deterministic") and not any(sources)
     return NAMED_CHECKS.get(re.sub(r"[\s-]+", "_", foreign_id.strip().lower())) if is_named else None
 

@@ -376,7 +376,7 @@ def json_fault(error: json.JSONDecodeError) -> tuple[int, str]:
 
 
 def _last_commas(text: str, first: re.Match[str]) -> str:
-    """Advice to remove this superfluous comma, or all of them with their lines."""
+    """Advice to remove a superfluous comma, or all superfluous commas, with their lines."""
     positions = [match.start() for match in _TEXT_OR_LAST_COMMA.finditer(text) if match[0] == ","]
     if len(positions) < 2:
         return f"a comma before {first[1]!r}, expected none after the last entry: remove it"

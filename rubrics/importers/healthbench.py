@@ -40,7 +40,7 @@ class _Criterion(OpenMapping):
 
 
 class _Example(Answered, CaseShape):
-    """A conversation with its criteria; the second names are those of HealthBench Professional."""
+    """Conversation with its criteria; the second names of fields are those of HealthBench Professional."""
 
     prompt: Annotated[Prompt, Field(validation_alias=AliasChoices("prompt", "conversation"))]
     prompt_id: Annotated[CaseId | None, Field(validation_alias=AliasChoices("prompt_id", "id"))] = None

@@ -119,7 +119,7 @@ def _reference(item: Row) -> str | list[str] | None:
 
 
 def _lines_in(text: str, path: str) -> list[Reading]:
-    """Rows of the file; those of a page of the API are its `data`."""
+    """Rows of the file; of a page of the API, the entries of `data`."""
     rows = open_rows(text, path)
     return [line for row in rows for line in _page_entries(row)]
 

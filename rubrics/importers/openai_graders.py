@@ -258,16 +258,16 @@ def read_openai_graders(text: str, path: str) -> Imported:
     """Import graders as a rubric, or the evals of a list as one rubric each. Raises `RubricError` with every fault."""
     reading = open_json(text, path)
     names = DistinctIds("rubric")
-    first, *rest = [_import(_Open(reading), names) for reading in _evals_in(reading)]
-    if not rest:
+    first, *others = [_import(_Open(reading), names) for reading in _evals_in(reading)]
+    if not others:
         return first
-    rubrics = [rubric for imported in (first, *rest) for rubric in imported.rubrics]
-    stored = (
+    rubrics = [rubric for imported in (first, *others) for rubric in imported.rubrics]
+    kept_phrases = (
         f"{rubric['id']}: {sentence}"
-        for rubric, imported in zip(rubrics, (first, *rest), strict=True)
+        for rubric, imported in zip(rubrics, (first, *others), strict=True)
         for sentence in imported.kept
     )
-    return replace(first, others=tuple(rubrics[1:]), kept=tuple(stored))
+    return replace(first, others=tuple(rubrics[1:]), kept=tuple(kept_phrases))
 
 
 def _evals_in(reading: Reading) -> list[Reading]:
@@ -365,24 +365,24 @@ def _fit(reading: Reading, entry: Any, place: Place) -> Grader | None:
     shape = SHAPES.get(kind) if isinstance(kind, str) else None
     if shape is None:
         expected = unknown_word(kind, SHAPES) if isinstance(kind, str) else f"one of {', '.join(sorted(SHAPES))}"
-        alone = ", as a multi stands alone" if kind == "multi" else ""
-        reading.note((*place, "type"), f"found {quote_value(kind)}, expected {expected}{alone}")
+        note = ", as a multi stands alone" if kind == "multi" else ""
+        reading.note((*place, "type"), f"found {quote_value(kind)}, expected {expected}{note}")
         return None
     return reading.fit(shape, entry, place)
 
 
 def _criterion(grader: Grader, criterion_id: str, one: _Open, place: Place) -> Row:
-    stored: Row = {}
+    stored_keys: Row = {}
     match grader:
         case Asked():
             description, columns = _question(grader.text), _judge_criterion(grader)
-            stored = {"input": [message.model_dump(exclude_unset=True) for message in grader.input]}
-            stored |= drop_none({"model": grader.model, "sampling_params": grader.sampling_params})
+            stored_keys = {"input": [message.model_dump(exclude_unset=True) for message in grader.input]}
+            stored_keys |= drop_none({"model": grader.model, "sampling_params": grader.sampling_params})
         case Compared():
             settings = _reference(grader, one, place)
             columns = _check_criterion(grader, settings)
             description = _statement(grader).format(repr(settings["expected"]) if settings else "the reference")
-            stored = {} if settings else {"reference": grader.reference}
+            stored_keys = {} if settings else {"reference": grader.reference}
         case _:
             description, columns = criterion_id, {}
     return {
@@ -391,7 +391,7 @@ def _criterion(grader: Grader, criterion_id: str, one: _Open, place: Place) -> R
         "description": description,
         "weight": 1,
         **columns,
-        **as_metadata(NAME, one.kept.note_all("", drop_empty({**stored, **grader.unknown_keys}))),
+        **as_metadata(NAME, one.kept.note_all("", drop_empty({**stored_keys, **grader.unknown_keys}))),
     }
 
 
@@ -446,8 +446,12 @@ def _similarity_criterion(grader: TextSimilarity, settings: Row) -> Row:
     measure = MEASURES[grader.evaluation_metric]
     points = sorted({*(tenth / 10 for tenth in range(11)), *threshold.values()})
     levels = [{"id": f"{point:g}", "score": point} for point in points]
-    chosen = {**measure.get("settings", {}), **settings, "levels": {f"{point:g}": point for point in points}}
-    return {**threshold, "levels": levels, "method": {"type": "check", "check": measure["check"], "settings": chosen}}
+    check_settings = {**measure.get("settings", {}), **settings, "levels": {f"{point:g}": point for point in points}}
+    return {
+        **threshold,
+        "levels": levels,
+        "method": {"type": "check", "check": measure["check"], "settings": check_settings},
+    }
 
 
 def _judge_criterion(grader: Asked) -> Row:

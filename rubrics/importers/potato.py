@@ -389,8 +389,8 @@ def _criterion(criterion: Criterion, lost_fields: FieldCounts, *, is_weighted: b
     weight = criterion.weight
     if criterion.gate or (weight is not None and weight < 0):
         weight = 0 if is_weighted else None  # a form with all weights 0 has no score
-        kind, written = "gate" if criterion.gate else "weight below 0", "weight 0" if is_weighted else "no weight"
-        lost_fields.note(f"criteria.{kind} (written with {written})")
+        kind, written_as = "gate" if criterion.gate else "weight below 0", "weight 0" if is_weighted else "no weight"
+        lost_fields.note(f"criteria.{kind} (written with {written_as})")
     texts = _descriptions(criterion.ranked_levels, lost_fields)
     return {
         "name": name,

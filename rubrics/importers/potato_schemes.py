@@ -627,8 +627,8 @@ def _overlay(imported: Any, fresh: Any, name_keys: tuple[str, ...]) -> Any:
 def _overlay_entry(imported: Any, fresh: Any, name_keys: tuple[str, ...]) -> Any:
     if imported is None:
         return fresh
-    rest = {key: value for key, value in mapping_or_empty(fresh).items() if key not in name_keys}
-    return _overlay(imported, rest, ENTRY_KEYS)
+    other_keys = {key: value for key, value in mapping_or_empty(fresh).items() if key not in name_keys}
+    return _overlay(imported, other_keys, ENTRY_KEYS)
 
 
 def _name_of(entry: Any, name_keys: tuple[str, ...]) -> str:

@@ -208,16 +208,16 @@ def _after_system(prompt: Any, system_prompt: str | None) -> Any:
 
 
 def _entry(case: Case) -> Row:
-    kept = case.kept("prometheus")
+    stored_data = case.kept("prometheus")
     scored = next((criterion for criterion in case.criteria if len(criterion.ranked_levels) == len(SCORES)), None)
     rubric: Row = {}
     if scored:
         points = {f"score{score}_description": scored.ranked_levels[score - 1].description for score in SCORES}
         rubric = {**imported_metadata(scored.metadata, "prometheus"), "criteria": scored.description, **points}
     return {
-        **kept,
+        **stored_data,
         "case_id": case.case_id,
-        "instruction": prompt_text(_after_system(case.prompt, kept.get("system_prompt"))),
+        "instruction": prompt_text(_after_system(case.prompt, stored_data.get("system_prompt"))),
         **drop_none({"response": case.output, "reference_answer": case.reference, "response_source": case.model}),
         "score_rubric": rubric,
     }

@@ -81,7 +81,7 @@ def _results_in(rows: Sequence[Reading]) -> list[Reading]:
 
 @dataclass(slots=True)
 class _Case:
-    """Test of the results: its name, its assertions with those that only a result has, and their criteria."""
+    """Test of the results: its name, its assertions (also those that only a result has), and their criteria."""
 
     case_id: str
     assertions: list[Assertion]
@@ -306,8 +306,8 @@ def _expanded(test: Test, default: Test, reading: Reading) -> Iterator[Row]:
         reading.stop(
             ("tests",), f"found {count:,} combinations of one test's variables, expected at most {_MOST_TESTS:,}"
         )
-    for chosen in itertools.product(*lists.values()):
-        yield {**values, **dict(zip(lists, chosen, strict=True))}
+    for combination in itertools.product(*lists.values()):
+        yield {**values, **dict(zip(lists, combination, strict=True))}
 
 
 SUMMARY = "results of promptfoo, and configs with their tests and assertions"

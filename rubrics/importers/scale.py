@@ -62,8 +62,8 @@ class Annotation(OpenMapping):
         if self.is_criterion and self.value not in (None, *KINDS):
             wrong["value"] = f"found {quote_value(self.value)}, expected one of {', '.join(KINDS)}"
         if wrong:
-            first, *rest = wrong
-            message = "; ".join([wrong[first], *(f"{field}: {wrong[field]}" for field in rest)])
+            first, *others = wrong
+            message = "; ".join([wrong[first], *(f"{field}: {wrong[field]}" for field in others)])
             raise ModelFault("invalid", message, first)
         return self
 
@@ -213,7 +213,7 @@ def _cases(entry: Reading, task: Task) -> Iterator[_Case]:
             other_annotations = [
                 _set_fields(annotation) for annotation in turn.annotations or [] if not annotation.is_criterion
             ]
-            stored = {
+            stored_keys = {
                 "task": _set_fields(task, "threads"),
                 "thread": {**_set_fields(thread, "turns"), "id": thread_id},
                 "turn": {
@@ -225,7 +225,7 @@ def _cases(entry: Reading, task: Task) -> Iterator[_Case]:
                 **_choices(turn),
             }
             reading = entry.within(("threads", t, "turns", u), turn)
-            case = _Case(reading, case_id, task, turn, stored, earlier)
+            case = _Case(reading, case_id, task, turn, stored_keys, earlier)
             earlier = (*earlier, case)
             yield case
 
@@ -265,8 +265,8 @@ def _rows(case: _Case, stored_fields: FieldCounts) -> list[Row]:
         }
         columns = {**output, "output": message.content.text, **_prompt(case, output["model"], stored_fields), **shared}
         rows.append({**columns, "metadata": {"scale": {**case.kept, "message": drop_empty(message_content)}}})
-    alone = {"case_id": case.case_id, **shared, "metadata": {"scale": case.kept}}
-    return rows or [{**alone, **_prompt(case, None, stored_fields)}]
+    case_row = {"case_id": case.case_id, **shared, "metadata": {"scale": case.kept}}
+    return rows or [{**case_row, **_prompt(case, None, stored_fields)}]
 
 
 def _prompt(case: _Case, model: str | None, stored_fields: FieldCounts) -> Row:
@@ -452,8 +452,8 @@ def _with_choice(row: Row, choice: Row | None) -> Row:
         ]
     }
     turn = {key: value for key, value in turn_fields.items() if key not in CHOICES or value is not None}
-    chosen = {key: value for key, value in values.items() if value is not None}
-    scale = {key: value for key, value in scale.items() if key not in CHOICES} | {"turn": turn} | chosen
+    choice_keys = {key: value for key, value in values.items() if value is not None}
+    scale = {key: value for key, value in scale.items() if key not in CHOICES} | {"turn": turn} | choice_keys
     return {**row, "metadata": {**metadata, "scale": scale}}
 
 

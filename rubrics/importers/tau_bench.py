@@ -50,8 +50,8 @@ def _runs_in(reading: Reading) -> Iterator[tuple[Reading, _Source]]:
         yield reading, _Source()
         return
     info = mapping_or_empty(content.get("info"))
-    named = (info.get("agent_info"), "llm"), (info.get("environment_info"), "domain_name")
-    facts = [mapping_or_empty(section).get(key) for section, key in named]
+    name_sources = (info.get("agent_info"), "llm"), (info.get("environment_info"), "domain_name")
+    facts = [mapping_or_empty(section).get(key) for section, key in name_sources]
     source = _Source(*(fact if isinstance(fact, str) and fact else None for fact in facts))
     for index, run in enumerate(listed):
         yield reading.within(("simulations", index), run), source

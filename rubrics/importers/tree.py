@@ -272,8 +272,8 @@ def _task(imported: Row, own_id: str, requirements: str, weight: float, ids: _Id
 
 
 def _note_lost(rubric: Rubric, lost_fields: FieldCounts) -> None:
-    written = "description" if rubric.description else "description name"  # the text of the root
-    note_lost(rubric, "tree", lost_fields, written, "category levels", "weight parent name description")
+    written_keys = "description" if rubric.description else "description name"  # the text of the root
+    note_lost(rubric, "tree", lost_fields, written_keys, "category levels", "weight parent name description")
     lost_fields.note(*("categories.name" for category in rubric.categories if category.name and category.description))
     for criterion in rubric.criteria:
         if (criterion.weight or 0) < 0:

@@ -220,7 +220,7 @@ def one_line(text: str, most: int = 300) -> str:
 
 # -------- criteria
 def offered_checks(columns: Collection[str]) -> list[dict[str, Any]]:
-    """Checks that a model may propose, with their settings. columns: those that the outputs have."""
+    """Checks that a model may propose, with their settings. columns: columns of the outputs."""
     names = [
         name
         for family, of in FAMILIES.items()
@@ -326,14 +326,14 @@ def _criterion(
     judged = base | {"method": {"type": kind}, "levels": _levels(proposal, names)}
     notes: tuple[str, ...] = ()
     if proposal.method == "check":
-        checked = base | {"method": {"type": "check", "check": proposal.check, "settings": _settings(proposal)}}
+        check_values = base | {"method": {"type": "check", "check": proposal.check, "settings": _settings(proposal)}}
         fault = (
-            _fault(checked)
+            _fault(check_values)
             if proposal.check in offered
             else f"found the check {proposal.check!r}, none of those offered"
         )
         if fault is None:
-            return DraftCriterion(checked, quotes, names, proposal.must_never, judged)
+            return DraftCriterion(check_values, quotes, names, proposal.must_never, judged)
         notes = (f"a judge in place of the proposed check {one_line(proposal.check, 60)}: {one_line(fault)}",)
     fault = _fault(judged)
     return fault or DraftCriterion(judged, quotes, names, proposal.must_never, notes=notes)

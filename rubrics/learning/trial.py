@@ -33,7 +33,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Figures of a criterion in a trial. difference: mean of the good outputs less that of the bad ones."""
+    """Figures of a criterion in a trial. difference: mean of the good outputs minus mean of the bad outputs."""
 
     output_count: int
     scored_count: int
@@ -137,7 +137,7 @@ def find_repeats(tried: Mapping[str, Tried], figures: Mapping[str, Figures]) -> 
 
 
 def _merit(figures: Figures) -> float:
-    """Difference of good and bad outputs; a check counts a little more, as it costs nothing."""
+    """Difference of good and bad outputs; a check gets a small bonus, as it costs nothing."""
     return (figures.difference or 0.0) + (0 if figures.twice_count else CHECK_MERIT)
 
 
@@ -161,10 +161,10 @@ def weights_of(figures: Mapping[str, Figures]) -> dict[str, float] | None:
 
 
 def separates(scores: Sequence[float], is_cited: Sequence[bool]) -> tuple[int, int, bool]:
-    """Whether a check finds a fault: failing outputs among those cited for it, and among the good ones.
+    """(failed cited outputs, failed good outputs, whether the check separates them).
 
-    scores: of cited and good outputs, NaN where undecided. It has to fail half of the cited and at most a fifth of the
-    good outputs, and fewer of them by share.
+    scores: of cited and good outputs, NaN where undecided. A check that separates fails half of the cited outputs and
+    at most a fifth of the good outputs, and fails the cited ones more often.
     """
     values, cited = np.asarray(scores, np.float64), np.asarray(is_cited, np.bool_)
     fails = values < 1

@@ -75,8 +75,8 @@ def find_compounds(rubric: Rubric) -> Iterator[Remark]:
 
 
 def _find_compound(description: str) -> str | None:
-    both = _BOTH.search(without_quotes(description))
-    return str(both[0]) if both else find_double(description)
+    both_match = _BOTH.search(without_quotes(description))
+    return str(both_match[0]) if both_match else find_double(description)
 
 
 def find_double(description: str) -> str | None:

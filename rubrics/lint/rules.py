@@ -324,7 +324,7 @@ def _level_remarks(bare: list[tuple[Place, Level]]) -> Iterator[Remark]:
 
 
 def _scale_remarks(criterion: Criterion, place: Place, bare: list[tuple[Place, Level]]) -> Iterator[Remark]:
-    """One remark per scale: on a scale from 0 to 100, one per point would hide the others."""
+    """One remark per scale, as a scale from 0 to 100 would otherwise give a hundred remarks."""
     if bare:
         points = ", ".join(level.id for _, level in bare[:MOST_NAMED])
         more = f" and {len(bare) - MOST_NAMED} more" if len(bare) > MOST_NAMED else ""

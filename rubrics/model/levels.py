@@ -152,7 +152,7 @@ def place_score(levels: Sequence[Level], score: float) -> tuple[str, dict[str, f
 
 @cache
 def pass_or_fail() -> tuple[Level, ...]:
-    """Default levels of a criterion without any."""
+    """Levels of a criterion that names none: fail and pass."""
     return tuple(Level(id=level_id, score=score) for level_id, score in PASS_OR_FAIL)
 
 

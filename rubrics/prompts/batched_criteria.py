@@ -69,9 +69,9 @@ def pack_labels(criteria: Sequence[Criterion], request_keys: Sequence[str], case
     criterion.
     """
     meanings = [label_meanings(criterion) for criterion in criteria]
-    drawn = iter(draw_labels(sum(map(len, meanings)), case_text(case) if case else ""))
+    unused_labels = iter(draw_labels(sum(map(len, meanings)), case_text(case) if case else ""))
     return [
-        dict(zip(shuffle_labels([next(drawn) for _ in meaning], key), meaning, strict=True))
+        dict(zip(shuffle_labels([next(unused_labels) for _ in meaning], key), meaning, strict=True))
         for meaning, key in zip(meanings, request_keys, strict=True)
     ]
 

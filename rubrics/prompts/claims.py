@@ -243,12 +243,12 @@ def read_verification(
         return unreadable(f"found verdicts on the claims {numbers}, expected one on each of 1 to {claim_count}")
     if not can_abstain and any(entry.verdict == "cannot_tell" for entry in reply.verdicts):
         return unreadable("found the verdict cannot_tell, which was not offered")
-    checked = [
+    checked_claims = [
         {"verdict": verdict, "quote": clean_text(entry.quote, MOST_CLAIM_LENGTH) if verdict in _QUOTED else ""}
         for entry in sorted(reply.verdicts, key=lambda said: said.claim)
         for verdict in [_confirmed(entry, source)]
     ]
-    return ReadReply("scored", rationale=json.dumps(checked, ensure_ascii=False))
+    return ReadReply("scored", rationale=json.dumps(checked_claims, ensure_ascii=False))
 
 
 def verdicts_of(stored: str) -> tuple[CheckedClaim, ...]:

@@ -60,9 +60,9 @@ def combine_opinions(opinions: Opinions, judges: Indices, aggregate: Aggregate, 
         combined, is_split = _merge(opinions, "mean", level_count)
     else:
         merged = [_merge(judge_opinions, "mean", level_count)[0] for judge_opinions in by_judge]
-        wanted = np.stack([judge_opinions.is_wanted.any(axis=1) for judge_opinions in by_judge], axis=1)
+        is_wanted = np.stack([judge_opinions.is_wanted.any(axis=1) for judge_opinions in by_judge], axis=1)
         level_indices, scores = (np.concatenate([getattr(one, name) for one in merged], axis=1) for name in _MERGED)
-        combined, is_split = _merge(Opinions(wanted, level_indices, scores), aggregate, level_count)
+        combined, is_split = _merge(Opinions(is_wanted, level_indices, scores), aggregate, level_count)
     level_places, scores = combined.level_places[:, 0], combined.scores[:, 0]
     has_level = (opinions.level_places == level_places[:, None]) & opinions.is_scored & (level_places >= 0)[:, None]
     speakers = np.where(has_level.any(axis=1), has_level.argmax(axis=1), -1)

@@ -233,8 +233,8 @@ def _masses(question: TypedQuestion, answer: Answer) -> dict[str, float]:
 def _refuse_contradiction(question: TypedQuestion, answer: Answer, masses: Mapping[str, float]) -> None:
     """Raise `_Unreadable` if the parts of an answer contradict each other, as when options were mixed up."""
     if question.kind == "choice" and "choice" in answer:
-        chosen = masses.get(answer["choice"], 0.0) if isinstance(answer["choice"], str) else 0.0
-        if chosen < max(masses.values()) - 2 * _ROUNDING:
+        chosen_mass = masses.get(answer["choice"], 0.0) if isinstance(answer["choice"], str) else 0.0
+        if chosen_mass < max(masses.values()) - 2 * _ROUNDING:
             raise _Unreadable(f"found the choice {_excerpt(answer['choice'])}, which is not the most probable option")
     if question.kind == "score":
         texts = {option.name: option.text for option in question.options}

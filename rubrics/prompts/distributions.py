@@ -90,13 +90,13 @@ def verdict_of(distribution: Mapping[str, float], criterion: Criterion, rule: Ve
         distribution = tempered(distribution, temperature)
     levels = [level for level in criterion.ranked_levels if level.id in distribution]
     if rule.kind == "threshold":
-        reached, chosen = 0.0, levels[0]
+        mass_reached, level_at_threshold = 0.0, levels[0]
         for level in reversed(levels):
-            reached += distribution[level.id]
-            if reached >= rule.probability:
-                chosen = level
+            mass_reached += distribution[level.id]
+            if mass_reached >= rule.probability:
+                level_at_threshold = level
                 break
-        return chosen.id, chosen.score
+        return level_at_threshold.id, level_at_threshold.score
     mode = max(levels, key=lambda level: distribution[level.id])  # the worst on ties
     if rule.kind == "mode" or (criterion.gate and criterion.threshold is None):
         return mode.id, mode.score

@@ -102,9 +102,9 @@ class _Template:
 
 @lru_cache(maxsize=1)
 def _template() -> _Template:
-    output_system, _, rest = _PROMPT_PATH.read_text("utf-8").partition(_OUTPUT_MARK)
-    output_user, _, rest = rest.partition(_SYSTEM_MARK)
-    group_system, _, group_user = rest.partition(_GROUP_MARK)
+    output_system, _, remaining = _PROMPT_PATH.read_text("utf-8").partition(_OUTPUT_MARK)
+    output_user, _, remaining = remaining.partition(_SYSTEM_MARK)
+    group_system, _, group_user = remaining.partition(_GROUP_MARK)
     before_case, _, after_case = output_user.partition("{case}")
     return _Template(
         output_system.strip(),

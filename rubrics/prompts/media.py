@@ -196,8 +196,8 @@ def read_media(prompt: str | None, output: str, fetch: Fetch) -> ShownTexts:
     """
     if not (_may_have_media(prompt or "") or _may_have_media(output)):
         return ShownTexts(prompt, output)
-    messages, parts = _parsed(prompt), _output_parts(output)
-    slots = [*_prompt_slots(messages), *_output_slots(parts)]
+    messages, output_parts = _parsed(prompt), _output_parts(output)
+    slots = [*_prompt_slots(messages), *_output_slots(output_parts)]
     if not slots:
         return ShownTexts(prompt, output)
     media: list[Medium] = []
@@ -217,7 +217,7 @@ def read_media(prompt: str | None, output: str, fetch: Fetch) -> ShownTexts:
         slot.fill(f"[{slot.kind or 'file'} {number}]" if fault else media[-1].placeholder)
     slot_places = {slot.place for slot in slots}
     shown_prompt = _json_text(messages) if "prompt" in slot_places else prompt
-    shown_output = "\n".join(map(_line, parts)) if "output" in slot_places else output
+    shown_output = "\n".join(map(_line, output_parts)) if "output" in slot_places else output
     return ShownTexts(shown_prompt, shown_output, () if fault else tuple(media), fault)
 
 

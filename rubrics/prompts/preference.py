@@ -51,8 +51,8 @@ def render_preference(case: Case, other: str, criterion: Criterion, labels: Labe
     outcomes = [{"label": label, "meaning": meaning} for label, meaning in zip(labels, _OUTCOMES, strict=True)]
     guidance = criterion.method_as(PreferenceMethod).guidance
     question = {"name": criterion.name, "question": criterion.description, "guidance": guidance, "levels": outcomes}
-    before_case, _, rest = sections["user"].partition("{case}")
-    before_criterion, _, after = rest.partition("{criterion}")
+    before_case, _, after_case = sections["user"].partition("{case}")
+    before_criterion, _, after = after_case.partition("{criterion}")
     user = "".join((before_case, shown_json(content), before_criterion, shown_json(drop_none(question)), after))
     return [{"role": "system", "content": sections["system"]}, {"role": "user", "content": user}]
 

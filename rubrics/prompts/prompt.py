@@ -112,7 +112,7 @@ class Case:
 
     @property
     def unread(self) -> "Case":
-        """Copy for a case whose reply has already arrived: its images and sounds are not read again, and may be
+        """Copy of a case whose reply has arrived: its images and sounds are not read again, and may be
         gone.
         """
         return replace(self, media=tuple(replace(medium, load=None) for medium in self.media), media_fault=None)

@@ -39,7 +39,7 @@ def trajectory_of(steps: Sequence[Step] | None, output: str) -> Trajectory | Non
 
 
 def shown_steps(steps: Sequence[Step], output: str) -> Trajectory:
-    """Steps for a judge, without the last one if it is the answer itself. output: the answer."""
+    """Steps for a judge, without the last step if it is the answer. output: the answer."""
     answer_index = None
     if steps and steps[-1].kind == "model" and steps[-1].output == output and steps[-1].error is None:
         steps, answer_index = steps[:-1], len(steps) - 1

@@ -52,8 +52,8 @@ def draft_of(schema: Schema, others: Mapping[str, Schema]) -> Draft:
 def refuse_other_draft(name: str, schema: Schema, draft: Draft) -> None:
     """Refuse a schema of another draft, as a validation uses a single draft. Raises `SchemaFault`."""
     if "$schema" in schema and _draft_named(schema["$schema"]) is not draft:
-        found, expected = schema["$schema"], draft.META_SCHEMA["$schema"]
-        raise SchemaFault(f"$ref: found {name!r} of the draft {found!r}, expected one of {expected!r}")
+        named_draft, expected = schema["$schema"], draft.META_SCHEMA["$schema"]
+        raise SchemaFault(f"$ref: found {name!r} of the draft {named_draft!r}, expected one of {expected!r}")
 
 
 def _draft_named(name: Any) -> Draft:

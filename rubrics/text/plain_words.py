@@ -98,7 +98,7 @@ def describe(fault: Any, place: Place, keys: Sequence[str]) -> tuple[Place, str]
 
 
 def fault_lines(error: ValidationError, whole: str) -> list[str]:
-    """One line per fault: its place and pydantic's message. whole: what to call a fault of the value as a whole."""
+    """One line per fault: its place and pydantic's message. whole: name of the whole value in a message."""
     return [f"{'.'.join(map(str, fault['loc'])) or whole}: {fault['msg']}" for fault in error.errors()]
 
 

@@ -62,12 +62,12 @@ def _pair_at(root: yaml.Node, place: Place) -> tuple[yaml.Node, yaml.Node] | Non
 
 
 def _with_value(values: dict[str, Any], place: Place, value: Any) -> dict[str, Any]:
-    changed: Any = deepcopy(values)
-    around = changed
+    changed_values: Any = deepcopy(values)
+    around = changed_values
     for key in place[:-1]:
         around = around[key]
     around[place[-1]] = value
-    whole: dict[str, Any] = changed
+    whole: dict[str, Any] = changed_values
     return whole
 
 

@@ -203,23 +203,23 @@ def samples_of(
         # A sample that was drawn at random needs stronger evidence.
         bound = MOST_SHIFT if pc.all(pc.filter(is_drawn, is_rated)).as_py() else suspicious_shift(rated)
         selection = _excused_note(excused_count, rated.n) or _selection_note(rated, bound)
-        drawn, unanswered_count = _drawn(rows, judged.doubt_rates, judged.drawn_ids)
-        drawn_count = 0 if drawn is None else int((~np.isnan(drawn.ratings)).sum())
+        doubt_sample, unanswered_count = _drawn(rows, judged.doubt_rates, judged.drawn_ids)
+        drawn_count = 0 if doubt_sample is None else int((~np.isnan(doubt_sample.ratings)).sum())
         if drawn_count < LEAST_DRAWN and rated.n >= LEAST_RATED:
-            drawn, unanswered_count = None, 0  # too few for a mean of their own: use only the random sample
+            doubt_sample, unanswered_count = None, 0  # too few for a mean of their own: use only the random sample
         if unanswered_count:
             excused_count += unanswered_count
             selection = _excused_note(excused_count, max(rated.n, drawn_count))
         selection = selection if rated.n or unanswered_count else None
         if selection is not None:
-            drawn = None
+            doubt_sample = None
         chosen_count = sum((left_out or {}).values())
-        if drawn is not None:
+        if doubt_sample is not None:
             left_out = _not_drawn(left_out or {}, rows, judged.drawn_ids)
             note = "; ".join(filter(None, (_drawn_note(drawn_count, rated.n), note)))
         left_out_words = _left_out_words(left_out, rated.n)
         group = criterion_id, model, checkpoint
-        yield Sample(*group, rated, levels, selection, left_out_words, note, excused_count, chosen_count, drawn)
+        yield Sample(*group, rated, levels, selection, left_out_words, note, excused_count, chosen_count, doubt_sample)
 
 
 def rated_failures(
@@ -285,13 +285,13 @@ def _drawn(rows: pa.Table, rates: Mapping[str, float], drawn_ids: Collection[str
     if not (is_drawn & ~np.isnan(by_doubt)).any():
         return None, 0
     every = np.where(is_rated, ratings, np.where(is_drawn, by_doubt, np.nan))
-    both = 1.0 - (1.0 - doubt_rates) * (1.0 - is_rated.mean())
+    inclusion_probabilities = 1.0 - (1.0 - doubt_rates) * (1.0 - is_rated.mean())
     cases = rows.column("shared").combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
-    return Drawn(scores, every, both, cases), int((is_drawn & np.isnan(every)).sum())
+    return Drawn(scores, every, inclusion_probabilities, cases), int((is_drawn & np.isnan(every)).sum())
 
 
 def _not_drawn(left_out: Mapping[str, int], rows: pa.Table, drawn_ids: Collection[str]) -> dict[str, int]:
-    """Counts of ratings that stay left out, by rule: all but those of outputs drawn by the judge's doubt."""
+    """Counts of ratings that are still excluded, by rule; ratings of outputs drawn by the judge's doubt are not."""
     counts = zip(rows.column("output_id").to_pylist(), rows.column("gold_count").to_pylist(), strict=True)
     drawn_gold_count = sum(count or 0 for output_id, count in counts if output_id in drawn_ids)
     remaining = {**left_out, "uncertain": 0, "gold": left_out.get("gold", 0) - drawn_gold_count}
@@ -323,9 +323,9 @@ def _left_out_words(counts: dict[str, int] | None, n: int) -> str | None:
 def _excused_note(excused_count: int, rated_count: int) -> str | None:
     if not excused_count:
         return None
-    drawn = counted(excused_count + rated_count, "output")
+    outputs = counted(excused_count + rated_count, "output")
     return (
-        f"people gave {excused_count:,} of {drawn} of the random sample no score, as the criterion does not apply or "
+        f"people gave {excused_count:,} of {outputs} of the random sample no score, as the criterion does not apply or "
         "they took it back: what such outputs are worth is unknown, and the others are not a random sample"
     )
 

@@ -98,8 +98,8 @@ def _read_rated(connection: duckdb.DuckDBPyConnection, run_id: str) -> dict[Unit
 
 def _price(connection: duckdb.DuckDBPyConnection, run_id: str) -> float | None:
     cost_usd = read_run_cost(connection, run_id)
-    (counted,) = read_rows(connection, "select count(*) as n from output_scores where run_id = ?", run_id)
-    return 1_000.0 * cost_usd / counted["n"] if cost_usd and counted["n"] else None
+    (count_row,) = read_rows(connection, "select count(*) as n from output_scores where run_id = ?", run_id)
+    return 1_000.0 * cost_usd / count_row["n"] if cost_usd and count_row["n"] else None
 
 
 def _choice(run: Row, criterion_id: str, rows: Sequence[Row], trust: JudgeTrust | None) -> JudgeChoice:

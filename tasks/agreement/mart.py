@@ -58,7 +58,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Two sides to compare. judge, rater: None for all of them; as the judge, None also means the run's verdict.
+    """Two sides to compare. judge, rater: None: all of them; for the judge, None may also be the run's verdict.
 
     settled: positions of decisions, which replace the others' opinions on their outputs.
     """

@@ -212,7 +212,7 @@ def _follow(rows: Sequence[Row], positions: dict[str, int], rubric: Rubric) -> O
 def _suggest(
     scores: Floats, values: Floats, cases: np.ndarray[Any, Any], columns: dict[str, int], weights: dict[str, float]
 ) -> SuggestedWeights | None:
-    """Suggested weights of the weighted criteria, over the outputs that all of them and the overall score have."""
+    """Suggested weights of the weighted criteria, over outputs with an overall score and a score on each criterion."""
     weighted_columns = [columns[name] for name in weights]
     signs = np.sign([*weights.values()])  # the absence of a penalty is good
     is_complete = ~np.isnan(scores[:, [0, *weighted_columns]]).any(axis=1) & ~np.isnan(values)

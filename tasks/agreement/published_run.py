@@ -280,7 +280,7 @@ _CRITERIA = "select distinct criterion_id from asked_questions order by criterio
 
 @dataclass(frozen=True, slots=True)
 class AgreementPart:
-    """Agreement of two sides on one criterion. judge, rater: None for all of them; as the judge also for the verdict.
+    """Agreement of two sides on one criterion. judge, rater: None: all of them, or for the judge the run's verdict.
 
     levels: scores of the levels; confusion: counts of levels of the first side (rows) by levels of the other. Both are
     empty if more than two are compared.

@@ -144,7 +144,7 @@ class ModelMean:
 
 @dataclass(frozen=True, slots=True)
 class RaterPair:
-    """Two raters who rated two outputs or more in common; the difference is the first one's."""
+    """Two raters who rated two outputs or more in common. The difference is the first rater's minus the other's."""
 
     rater: str
     other: str

@@ -160,9 +160,9 @@ def judge_standings(
     p_values = _adjusted(
         [_p(bias.value, bias.ci_low, bias.ci_high, 0.0, part.n) for part, bias in zip(judged, biases, strict=True)]
     )
-    off, chosen = off_means(means), Counter[str]()
+    off, chosen_counts = off_means(means), Counter[str]()
     for row in means:
-        chosen[row.criterion_id] += row.chosen_count
+        chosen_counts[row.criterion_id] += row.chosen_count
     standings = [
         JudgeStanding(
             part.criterion_id,
@@ -176,7 +176,7 @@ def judge_standings(
             p,
             part.criterion_id in penalties,
             tuple(row for row in off if row.criterion_id == part.criterion_id),
-            chosen[part.criterion_id],
+            chosen_counts[part.criterion_id],
         )
         for part, bias, p in zip(judged, biases, p_values, strict=True)
         for of_people in [people.get(part.criterion_id, _empty_agreement(part.criterion_id))]

@@ -92,7 +92,7 @@ class CollectQuestion:
         return self.prompt_digest
 
     def request(self) -> Request:
-        """Messages as they are, without a format for the reply. Raises `UnreadableMedia`."""
+        """Request with the messages unchanged and without a reply format. Raises `UnreadableMedia`."""
         return Request(self.messages(), None, _read, note=_note)
 
     def answer(self, outcome: Outcome) -> CollectAnswer:
@@ -350,17 +350,17 @@ def collect_outputs(request: CollectRequest) -> Collected:
 
 def _collect(collection: _Collection, folder: ReplyFolder) -> Collected:
     tally = _ask(collection, folder)
-    stored = StoredReplies(folder.replies)
+    stored_replies = StoredReplies(folder.replies)
     try:
-        return _write(collection, stored, folder, tally)
+        return _write(collection, stored_replies, folder, tally)
     finally:
-        stored.close()
+        stored_replies.close()
 
 
 def _ask(collection: _Collection, folder: ReplyFolder) -> _Tally:
     """Send the questions without a reply. Raises `BudgetReached` or `EndpointUnavailable`."""
-    stored = StoredReplies(folder.replies)
-    open_count = sum(1 for _ in collection.questions(stored))
+    stored_replies = StoredReplies(folder.replies)
+    open_count = sum(1 for _ in collection.questions(stored_replies))
     tally = _Tally(collection.sample_count - open_count)
     if not open_count:
         return tally
@@ -374,7 +374,7 @@ def _ask(collection: _Collection, folder: ReplyFolder) -> _Tally:
         money=Money(collection.request.budget_usd, folder.budget_record(collection.budget_name)),
         price=find_price(settings),
     ) as session:
-        session.ask(collection.questions(stored), tally.take)
+        session.ask(collection.questions(stored_replies), tally.take)
     reporter().end(STAGE)
     tally.cost_usd = journal_cost_usd(session.journal.path)
     return tally

@@ -92,7 +92,7 @@ class Lake:
 
     @property
     def is_there(self) -> bool:
-        """Whether the catalog's file exists; a server is not asked."""
+        """Whether the catalog's file exists; always true for a server, which is not contacted."""
         return self.catalog != "sqlite" or os.path.exists(self.address)  # noqa: PTH110 - Path raises on too long a name
 
 

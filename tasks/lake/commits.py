@@ -104,7 +104,7 @@ class Transaction:
         return int(rows[0][0]) if rows else None
 
     def _final_fault(self, fault: LakeUnavailable) -> LakeUnavailable:
-        """The fault itself, or `CommitUnknown` if a commit was sent without a reply."""
+        """The given fault, or `CommitUnknown` if a commit was sent without a reply."""
         if not self._is_unclear:
             return fault
         return CommitUnknown(f"{fault}; whether {self._message!r} went through is not known: the same command tells")

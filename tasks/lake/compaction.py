@@ -243,7 +243,7 @@ def orphans(connection: duckdb.DuckDBPyConnection, lake: Lake, before: datetime)
 
 
 def remove_orphans(lake: Lake, files: Iterable[FileInfo], before: datetime) -> list[FileInfo]:
-    """Delete orphans, except files stored again since `before`; returns the deleted ones.
+    """Delete orphans, except files stored again since `before`; returns the deleted files.
 
     Raises `LakeError` and `StorageUnavailable` as `translate_storage_errors` does.
     """
@@ -278,7 +278,7 @@ def _is_older(lake: Lake, file: FileInfo, before: datetime) -> bool:
 
 
 def _is_being_published(lake: Lake, file: FileInfo) -> bool:
-    """Whether the run whose id begins the file's name is running."""
+    """Whether the file belongs to a run that is running: the file's name begins with the run's id."""
     name = file.base_name.partition("-shard-")[0]  # the run's id and a hash of its start time: see `RunFiles`
     run_ids = (name, name.rpartition("-")[0])
     return any(is_running(RunFolder.below(lake.root, run_id)) for run_id in run_ids if RUN_ID.fullmatch(run_id))

@@ -111,7 +111,7 @@ Digests = dict[str, set[str]]
 
 
 def digests_of(connection: duckdb.DuckDBPyConnection, lake: Lake, paths: Iterable[str]) -> dict[str, str]:
-    """Digests of the Parquet files among paths, by the path below the data folder, except those that are gone.
+    """Digests of those `paths` that are existing Parquet files, by the path below the data folder.
 
     A file of an earlier version has a stored digest already, and its content may be damaged now.
     """

@@ -204,7 +204,7 @@ def store_fault(location: BucketLocation | None, error: Exception) -> GradebookE
 
 
 def _missing_fault(location: BucketLocation, text: str) -> GradebookError:
-    """Error for a missing bucket or file; asks the storage which of them."""
+    """Error for a missing bucket or file; asks the storage whether the bucket exists."""
     try:
         _refuse_missing_bucket(location)
     except OSError:

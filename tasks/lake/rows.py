@@ -88,7 +88,7 @@ def read_published_run(
 
 
 def read_run_cost(connection: duckdb.DuckDBPyConnection, run_id: str) -> float | None:
-    """Cost of a run's judgments, USD, with what the ledger saved; None if a price is unknown, or nothing costs."""
+    """Cost of a run's judgments, USD, including reused ones; None if a price is unknown, or nothing costs."""
     ((cost_usd,),) = connection.execute(_RUN_COST, [run_id]).fetchall()
     return cost_usd or None
 

@@ -261,7 +261,7 @@ def _fill_questions(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _readable(bodies: Iterable[str]) -> "Iterator[Rubric]":
-    """Parse stored rubrics, skipping those that this gradebook can't read."""
+    """Parsed rubrics of the stored texts, without those that this gradebook can't read."""
     for body in bodies:
         with suppress(RubricError):
             yield rubric_from_body(body)

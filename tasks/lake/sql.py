@@ -118,7 +118,7 @@ class WorkedQuestion:
 
     @property
     def line(self) -> str:
-        """The question itself."""
+        """Question as one line."""
         return self.text.replace("\n", " ").partition("?")[0] + "?"
 
 

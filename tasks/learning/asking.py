@@ -210,15 +210,17 @@ class Asking:
 
     def price(self, questions: Sequence[Askable[Any]]) -> Forecast:
         """Price of questions; questions that the ledger answers are free."""
-        stored = self._stored(questions)
-        unique = {question.request_key: question for question in questions if question.request_key not in stored}
-        forecast = Forecast(stored_count=len(stored))
+        stored_outcomes = self._stored(questions)
+        unique = {
+            question.request_key: question for question in questions if question.request_key not in stored_outcomes
+        }
+        forecast = Forecast(stored_count=len(stored_outcomes))
         for question in unique.values():
             request = question.request()
             size = prompt_bytes(request.messages, request.schema)
             usual = USUAL_OBJECT_TOKENS if question.criterion_id == OBJECT_CRITERION_ID else None
-            wanted = Wanted(1, size, usual, request.max_tokens, question.criterion_id)
-            forecast += self._price(wanted, most_tokens(request.messages, request.schema))
+            wanted_question = Wanted(1, size, usual, request.max_tokens, question.criterion_id)
+            forecast += self._price(wanted_question, most_tokens(request.messages, request.schema))
         return forecast
 
     def price_wanted(self, wanted: Wanted) -> Forecast:
@@ -268,9 +270,9 @@ class Asking:
     def _stored(self, questions: Sequence[Askable[Any]]) -> dict[str, Outcome]:
         """Outcomes of this session and in the ledger, by key."""
         keys = {question.request_key for question in questions}
-        stored = {key: self._answered[key] for key in keys & self._answered.keys()}
-        rows = held_judgments(self.lake, [*keys - stored.keys()]) if self._has_lake else {}
-        return stored | {key: outcome_from_rows(row) for key, row in rows.items()}
+        outcomes = {key: self._answered[key] for key in keys & self._answered.keys()}
+        rows = held_judgments(self.lake, [*keys - outcomes.keys()]) if self._has_lake else {}
+        return outcomes | {key: outcome_from_rows(row) for key, row in rows.items()}
 
     def _ask_open(self, questions: Sequence[Askable[Any]], stage: str) -> dict[str, Outcome]:
         session = self._open_judging_session()

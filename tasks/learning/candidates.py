@@ -74,8 +74,8 @@ class CandidateJudge:
         """Rubric with this criterion alone; with all judged criteria if the judge batches criteria."""
         is_together = any(self.judge.asked_as(vote).packing_rule.is_packed for vote in self.judge.votes())
         criteria = self.rubric.judged_criteria if is_together else (criterion,)
-        changed = tuple(criterion if known.id == criterion.id else known for known in criteria)
-        return self.rubric.model_copy(update={"criteria": changed})
+        changed_criteria = tuple(criterion if known.id == criterion.id else known for known in criteria)
+        return self.rubric.model_copy(update={"criteria": changed_criteria})
 
     def costs(self, asked_by: str, keys: Sequence[str]) -> tuple[int, float, float]:
         """(count of keys with a known cost, cost of their replies, part paid under `asked_by`); US dollars."""

@@ -116,7 +116,7 @@ def compare_candidates(lake: Lake, request: FrontierRequest) -> Frontier:
             for criterion in runs[0].rubric.judged_criteria
             if request.criterion in (None, criterion.id)
         ]
-        stored = {outputs.criterion.id: [*_stored(connection, runs, outputs)] for outputs in rated}
+        stored_candidates = {outputs.criterion.id: [*_stored(connection, runs, outputs)] for outputs in rated}
     if rubrics and not judges:
         name = str(runs[0].row["judge"])
         judges = {name: read_judge(name, os.environ)}
@@ -127,7 +127,7 @@ def compare_candidates(lake: Lake, request: FrontierRequest) -> Frontier:
         if len(outputs.rows) >= LEAST_OUTPUTS:
             rows += _frontier(
                 outputs,
-                [*stored[outputs.criterion.id], *asked_candidates.scored(outputs)],
+                [*stored_candidates[outputs.criterion.id], *asked_candidates.scored(outputs)],
                 asked_candidates.left_out(outputs),
                 request.margin,
             )
@@ -217,7 +217,7 @@ class _Asked:
                 )
 
     def _criterion(self, rubric: Rubric, rated: Criterion) -> Criterion:
-        """The criterion in a candidate's rubric. Raises `InputError` where it is another question to people."""
+        """Criterion with this id in a candidate's rubric. Raises `InputError` if it asks people another question."""
         criterion = next(
             (
                 candidate_criterion

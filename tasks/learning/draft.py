@@ -249,7 +249,7 @@ def _group(
     if not modes:
         return [], []
     by_id = {f"m{number}": mode for number, mode in enumerate(modes, 1)}
-    shown = [
+    shown_modes = [
         {
             "id": mode_id,
             "name": mode.name,
@@ -259,7 +259,7 @@ def _group(
         }
         for mode_id, mode in by_id.items()
     ]
-    material = {"modes": shown, "checks": offered_checks(read.columns)} | _notes(request)
+    material = {"modes": shown_modes, "checks": offered_checks(read.columns)} | _notes(request)
     answer = asking.ask_object(
         asking.object_question("criteria", ProposedCriteria, CRITERIA_INSTRUCTIONS, material, max_tokens=8_192), "group"
     )

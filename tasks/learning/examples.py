@@ -88,18 +88,20 @@ def read_examples(outputs: str, column_map: Mapping[str, str], said: Said) -> Re
     """
     files = dataset_files(outputs)
     rated = _read_rated(said.ratings) if said.ratings is not None else {}
-    wanted = said.bad | said.good | {case_id for case_id, *_ in rated}
-    stored, row_count, models = _read_outputs(files, column_map, wanted)
-    if len(stored) < LEAST_OUTPUTS:
-        found = counted(len(stored), "output")
-        raise InputError(outputs, found, f"at least {LEAST_OUTPUTS}: criteria of fewer would be about these alone")
+    wanted_cases = said.bad | said.good | {case_id for case_id, *_ in rated}
+    outputs_read, row_count, models = _read_outputs(files, column_map, wanted_cases)
+    if len(outputs_read) < LEAST_OUTPUTS:
+        counted_outputs = counted(len(outputs_read), "output")
+        raise InputError(
+            outputs, counted_outputs, f"at least {LEAST_OUTPUTS}: criteria of fewer would be about these alone"
+        )
     if said.bad or said.good:
-        marked: Iterable[Example] = _by_cases(stored, said, outputs)
+        marked: Iterable[Example] = _by_cases(outputs_read, said, outputs)
         signal: str | None = "the cases of --bad and --good"
     elif said.ratings is not None:
-        marked, signal = _by_ratings(stored, rated, said.ratings), f"the ratings of {said.ratings.name}"
+        marked, signal = _by_ratings(outputs_read, rated, said.ratings), f"the ratings of {said.ratings.name}"
     else:
-        marked, signal = _by_column(stored)
+        marked, signal = _by_column(outputs_read)
     return ReadExamples(tuple(marked), row_count, tuple(models), signal)
 
 
@@ -111,12 +113,14 @@ def _read_outputs(
     """
     fitter = RowFitter(column_map, is_unscored_allowed=True)
     bad_rows = BadRows(files, MOST_BAD_RATE, lambda _raw, _reason: None, column_map)
-    stored: dict[str, ReadOutput] = {}
+    outputs_by_id: dict[str, ReadOutput] = {}
     models: dict[str, None] = {}
     row_count = 0
 
     def first() -> list[str]:
-        return sorted(stored, key=lambda key: (stored[key].output.case_id not in wanted, key))[:MOST_STORED]
+        return sorted(outputs_by_id, key=lambda key: (outputs_by_id[key].output.case_id not in wanted, key))[
+            :MOST_STORED
+        ]
 
     for raw in read_rows(files, column_map):
         row_count += 1
@@ -126,13 +130,13 @@ def _read_outputs(
             continue
         models.setdefault(fitted.model)
         id_of_output = output_id(fitted)
-        stored[id_of_output] = ReadOutput(id_of_output, fitted)
-        if len(stored) >= 2 * MOST_STORED:
-            stored = {key: stored[key] for key in first()}
+        outputs_by_id[id_of_output] = ReadOutput(id_of_output, fitted)
+        if len(outputs_by_id) >= 2 * MOST_STORED:
+            outputs_by_id = {key: outputs_by_id[key] for key in first()}
         if row_count == MOST_ROWS:
             break
     bad_rows.raise_if_too_many(row_count)
-    return [stored[key] for key in sorted(first())], row_count, models
+    return [outputs_by_id[key] for key in sorted(first())], row_count, models
 
 
 def _by_cases(stored: Iterable[ReadOutput], said: Said, source: str) -> Iterator[Example]:
@@ -141,8 +145,8 @@ def _by_cases(stored: Iterable[ReadOutput], said: Said, source: str) -> Iterator
     for option, cases in (("--bad", said.bad), ("--good", said.good)):
         if unknown := sorted(cases - known):
             raise InputError(option, f"the case {unknown[0]!r}", f"cases of {source}")
-    if both := sorted(said.bad & said.good):
-        raise InputError("--good", f"the case {both[0]!r}, which --bad names too", "each case once")
+    if in_both := sorted(said.bad & said.good):
+        raise InputError("--good", f"the case {in_both[0]!r}, which --bad names too", "each case once")
     for output in outputs:
         case_id = output.output.case_id
         is_good = case_id in said.good or not said.good  # if no good case is named, all others are good

@@ -231,9 +231,13 @@ class ImproveRun:
         def judge(candidate: Candidate, indices: Indices) -> Floats:
             own_cases = set(candidate.example_cases)
             # A candidate's own examples are not asked: they would grade themselves.
-            asked = [index for index in indices.tolist() if rated.rows[index]["case_id"] not in own_cases]
+            indices_to_ask = [index for index in indices.tolist() if rated.rows[index]["case_id"] not in own_cases]
             scores = dict(
-                zip(asked, asking.scores(candidate.criterion, [rated.outputs[i] for i in asked]), strict=True)
+                zip(
+                    indices_to_ask,
+                    asking.scores(candidate.criterion, [rated.outputs[i] for i in indices_to_ask]),
+                    strict=True,
+                )
             )
             return np.array([scores.get(index, rated.judged[index]) for index in indices.tolist()])
 
@@ -302,7 +306,7 @@ class ImproveRun:
 
 
 def open_improvement(lake: Lake, request: ImproveRequest) -> ImproveRun:
-    """Check a request and price it; nothing is asked. Raises `InputError` that names what is missing."""
+    """Check a request and price it; nothing is asked. Raises `InputError` with the missing inputs."""
     with connect_up_to_date(lake) as connection:
         row = find_run(connection, lake, request.run_id, None)
         run = read_stored_run(connection, lake, str(row["run_id"]))
@@ -318,7 +322,7 @@ def open_improvement(lake: Lake, request: ImproveRequest) -> ImproveRun:
 
 
 def _judge_of(connection: duckdb.DuckDBPyConnection, run: StoredRun, given: str | None) -> Judge:
-    """Judge of the run, as named. Raises `InputError` for another one, and for one that can't be asked."""
+    """Judge of the run by its name. Raises `InputError` for another judge, and for a judge that can't be asked."""
     past = read_past_judge(connection, run.row)
     if past is None:
         raise InputError(f"run {run.run_id}", "no judge", "a run whose outputs a judge scored")
@@ -432,7 +436,7 @@ def _reason(change: Change, p_family: float, biases: Mapping[str, Change], searc
 
 
 def _improved(run: StoredRun, judge: Judge, outcomes: Sequence[CriterionOutcome]) -> Rubric | None:
-    """The run's rubric with the accepted questions as its next version, with their provenance; None without any."""
+    """Next version of the run's rubric with the accepted questions and their provenance; None without any."""
     accepted = {outcome.preview.criterion_id: outcome for outcome in outcomes if outcome.is_accepted}
     changed_criteria = {
         name: outcome.chosen.criterion for name, outcome in accepted.items() if outcome.chosen is not None
@@ -448,15 +452,15 @@ def _improved(run: StoredRun, judge: Judge, outcomes: Sequence[CriterionOutcome]
 
 
 def _provenance(run: StoredRun, judge: Judge, outcome: CriterionOutcome) -> dict[str, Any]:
-    change, chosen = outcome.change, outcome.chosen
+    change, candidate = outcome.change, outcome.chosen
     return {
         "from": run.name.replace(" ", "@"),
         "run": run.run_id,
         "judge": judge.judge,
         "ratings": {"count": change.n, "cases": change.cluster_count, "digest": outcome.ratings_digest},
         "folds": {"seed": SEED, "halves": len(HALVES), "searched_in": _half_of(outcome)},
-        "candidate": None if chosen is None else chosen.name,
-        "example_cases": [] if chosen is None else chosen.example_cases,
+        "candidate": None if candidate is None else candidate.name,
+        "example_cases": [] if candidate is None else candidate.example_cases,
         "kappa": {
             "before": _rounded(change.before),
             "after": _rounded(change.after),

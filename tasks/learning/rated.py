@@ -56,8 +56,8 @@ def read_rated(connection: duckdb.DuckDBPyConnection, run: StoredRun, criterion:
     rated_rows = read_rows(connection, query("learning/rated_verdicts"), run_id=run.run_id, criterion_id=criterion.id)
     left_out = Counter(row["selection"] for row in rated_rows if row["people_score"] is None)
     sampled = {row["output_id"]: row for row in rated_rows if row["people_score"] is not None}
-    stored = connection.execute(_OUTPUTS, [list(sampled)]).to_arrow_table().to_pylist()
-    outputs = {row["output_id"]: stored_output(row) for row in stored}
+    stored_rows = connection.execute(_OUTPUTS, [list(sampled)]).to_arrow_table().to_pylist()
+    outputs = {row["output_id"]: stored_output(row) for row in stored_rows}
     intact = [name for name in sampled if name in outputs and output_id(outputs[name]) == name]
     rows = tuple(sampled[name] for name in intact)
     people, judged = (np.array([row[name] for row in rows], dtype=np.float64) for name in ("people_score", "score"))
@@ -74,9 +74,9 @@ def refuse_few(rated: RatedOutputs, run_id: str) -> None:
     chosen_count = sum(rated.left_out.values())
     if chosen_count and not rated.rows:
         queues = ", ".join(rated.left_out)
-        found = f"{counted(chosen_count, 'rated output')}, each chosen by a queue ({queues})"
+        observed = f"{counted(chosen_count, 'rated output')}, each chosen by a queue ({queues})"
         raise InputError(
-            criterion_label, found, f"{expected}: the judge errs more or less often on what a queue chooses", hint
+            criterion_label, observed, f"{expected}: the judge errs more or less often on what a queue chooses", hint
         )
     case_count = int(rated.clusters.max(initial=-1)) + 1
     if len(rated.rows) < LEAST_OUTPUTS or case_count < LEAST_CLUSTERS:

@@ -107,8 +107,10 @@ def answering_models(lake: Lake, run_id: str) -> list[tuple[str, str]]:
 
 
 def unreadable_replies(lake: Lake, run_id: str, statuses: Collection[str]) -> list[dict[str, Any]]:
-    """Judges of a run with unreadable replies, or with scored ones that are not JSON, one row each: the number of its
-    replies and of both kinds, and the first unreadable one. statuses: those that count as unreadable.
+    """One row per judge of a run with unreadable replies, or with scored replies that are not JSON.
+
+    Columns: the count of all replies and of both kinds, and the first unreadable reply. statuses: statuses that count
+    as unreadable.
     """
     with connect(lake, read_only=True) as connection:
         cursor = connection.execute(query("ledger/unreadable_replies"), {"run_id": run_id, "statuses": [*statuses]})

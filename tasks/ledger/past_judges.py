@@ -57,9 +57,9 @@ class PastJudge:
         if model is None:
             return () if self.identity == judge.identity else ("judge",)
         names = dict.fromkeys((*judge.identity, *self.identity.keys() & {*_ORDERS, *_EXTRA, "epoch"}))
-        changed = [name for name in names if self.identity.get(name) != judge.identity.get(name)]
-        changed += [name for name in OPINIONS if self._differs(name, model)]
-        return tuple("prompt" if name.startswith("prompt_") else name for name in changed)
+        changed_names = [name for name in names if self.identity.get(name) != judge.identity.get(name)]
+        changed_names += [name for name in OPINIONS if self._differs(name, model)]
+        return tuple("prompt" if name.startswith("prompt_") else name for name in changed_names)
 
     def _differs(self, name: str, judge: JudgeSettings) -> bool:
         """Whether a judge gives other votes; shares count as equal if random sampling explains their difference."""

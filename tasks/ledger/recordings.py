@@ -74,7 +74,7 @@ def write_recording(lake: Lake, folder: RunFolder, rubric: Rubric, path: Path) -
 
 
 def _make_question_table(connection: duckdb.DuckDBPyConnection, folder: RunFolder, rubric: Rubric) -> bool:
-    """Create the table of questions; False if the run has none yet."""
+    """Create the table of questions; returns False if the run has no questions yet."""
     published_count = "select count(*) from runs where run_id = ? and status = 'published'"
     if connection.execute(published_count, [folder.run_id]).fetchone() != (0,):
         of_run = {"run_id": folder.run_id}

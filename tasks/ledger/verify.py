@@ -164,7 +164,7 @@ def _reread_recorded(judgment: Row, output: str) -> ReadReply | None:
 
 
 def _implied_level(judgment: Row, criterion: Criterion) -> dict[str, str | None]:
-    """Level implied by a distribution: the most probable, and the worse of equal ones."""
+    """Level implied by a distribution: the most probable level, the worst on ties."""
     if judgment["status"] != "scored":
         return {"level_id": None, "distribution": None}
     shares = _shares(judgment["distribution"])
@@ -376,8 +376,8 @@ class Verifier:
             self.verification.skip(LOGPROBS)  # the level is checked against the distribution, which cannot be checked
         else:
             self.verification.reread_count += 1
-        for name, (found, expected) in differences.items():
-            self._find(row, name, found, expected)
+        for name, (ledger_value, reply_value) in differences.items():
+            self._find(row, name, ledger_value, reply_value)
         return None
 
     def _find(self, row: Row, subject: str, found: str | None, expected: str | None) -> None:

@@ -94,7 +94,7 @@ def _file_check(file: Model) -> Check:
 
 
 def _declared(stage: Stage, columns: frozenset[str] | None) -> Iterator[Check]:
-    """Checks of what sql/columns.yml declares of the tables of a stage: grain, null rules and ranges."""
+    """Checks of the rules in sql/columns.yml about a stage's tables: grain, null rules and ranges."""
     for name, table in declared_tables().items():
         if stage == "marts" and name not in get_args(TableStage):
             is_mart = name in mart_names()

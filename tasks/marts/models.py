@@ -48,7 +48,7 @@ def _score_ends(  # noqa: PLR0913 - DuckDB counts them
     skewness: pa.Array,
     level: pa.Array,
 ) -> pa.Array:
-    """{low, high} of `score_ends`, null where it is NaN."""
+    """{low, high} of `score_ends` as a struct; NaN becomes null."""
     means = Means(*(_floats(column) for column in (n, unit_count, mean, sd, error, df)))
     interval = score_ends(means, _floats(skewness), level=_floats(level))
     return pa.StructArray.from_arrays([pa.array(bound, from_pandas=True) for bound in interval], ["low", "high"])
@@ -125,7 +125,7 @@ class Model:
 
     @property
     def needed(self) -> str | None:
-        """Relation that the header names: if it has no rows, this one has none."""
+        """Relation named by the header: if it has no rows, this model has none."""
         match_ = _EMPTY_WITHOUT.search(self.sql)
         return match_[1] if match_ else None
 

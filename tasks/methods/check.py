@@ -24,7 +24,9 @@ _SOUND = ("output", "metadata")
 def stored_columns(name: str) -> tuple[str, ...]:
     """Columns of a stored shard that the named check reads; audio comes from the metadata or the output."""
     columns = find_check(name).columns
-    stored_names = [stored for column in columns for stored in (_SOUND if column in MADE_COLUMNS else (column,))]
+    stored_names = [
+        stored_name for column in columns for stored_name in (_SOUND if column in MADE_COLUMNS else (column,))
+    ]
     return tuple(dict.fromkeys(stored_names))
 
 
@@ -58,7 +60,7 @@ class SchemaScoring(CodeMethod):
     """JSON Schemas, which may refer to the rubric's."""
 
     def columns(self, criterion: Criterion) -> tuple[str, ...]:
-        """The output alone."""
+        """The column `output`."""
         return ("output_id", "output")
 
     def outcomes(self, criterion: Criterion, schemas: Schemas) -> Outcomes:

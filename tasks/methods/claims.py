@@ -138,8 +138,8 @@ class ClaimsScoring(ListMethod):
     ) -> pa.Table:
         """Check the claims of a shard's outputs.
 
-        Details: the claims, as `CLAIM_SCHEMA`, the votes on them, as `CLAIM_VERDICT_SCHEMA`, and, where the judge gives
-        several, the scores by each vote, as `OPINION_SCHEMA`.
+        Details: the claims, as `CLAIM_SCHEMA`, the votes on them, as `CLAIM_VERDICT_SCHEMA`, and, for several
+        votes, the scores by each vote, as `OPINION_SCHEMA`.
         """
         method, folder = criterion.method_as(ClaimsMethod), setup.folder
         outputs = {

@@ -98,8 +98,8 @@ class JudgeScoring(ScoringMethod):
     ) -> pa.Table:
         """Judge outputs on their per-case criteria. Raises as `JudgedShards.answers`."""
         output_ids = pq.read_table(shard, columns=["output_id"]).column(0)
-        wanted = [(own.criterion, output_ids.take(own.row_indices)) for own in own_criteria]
-        return judge_outputs(setup, wanted, CASE_CRITERIA, shard, shard_index, timing)
+        criterion_outputs = [(own.criterion, output_ids.take(own.row_indices)) for own in own_criteria]
+        return judge_outputs(setup, criterion_outputs, CASE_CRITERIA, shard, shard_index, timing)
 
 
 def refuse_own_examples(criterion: Criterion, shards: Sequence[str]) -> None:
@@ -165,7 +165,7 @@ def judge_outputs(
     shard_index: int,
     timing: Timing,
 ) -> pa.Table:
-    """Judge outputs of a shard, each on its own criterion: `VERDICT_SCHEMA`, in the given order.
+    """Judge outputs of a shard, each on its criterion: `VERDICT_SCHEMA`, in the given order.
 
     wanted: pairs (criterion, ids of its outputs). plan_name: of the plan files that contain them all. Without a
     judge, all are unscored. Raises as `JudgedShards.answers`.
@@ -259,7 +259,6 @@ def _count_replays(timing: Timing, saved: SavedCosts, rows: OpinionRows) -> None
     """Add the cost that other runs paid to the saved cost, but not this run's own cost before an interruption."""
     for table in rows.values():
         replayed = table.filter(table.column("is_replayed"))
-        costs = (
-            replayed.column(name).to_pylist() for name in ("request_key", "saved_usd")
-        )  # saved_usd is 0 for recorded replies
+        # saved_usd is 0 for recorded replies
+        costs = (replayed.column(name).to_pylist() for name in ("request_key", "saved_usd"))
         saved.count(timing, replayed.num_rows, dict(zip(*costs, strict=True)))

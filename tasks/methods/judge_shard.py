@@ -56,7 +56,7 @@ class SavedCosts:
     """Earlier costs of a run's replayed judgments; a judgment counts once, even if several verdicts use it."""
 
     def __init__(self, folder: RunFolder, rubric: Rubric) -> None:
-        """folder: of the run. Judgments behind verdicts of an earlier, interrupted command count as counted."""
+        """folder: of the run. Judgments behind verdicts of an earlier, interrupted command are not counted again."""
         self._lock = threading.Lock()
         # hashes of request keys: a run may replay millions of judgments
         self._counted = set(map(hash, _finished_keys(folder, rubric)))
@@ -88,7 +88,7 @@ def _finished_keys(folder: RunFolder, rubric: Rubric) -> Iterator[str]:
 
 
 class JudgedShards:
-    """Answers of the judges by shard: the first criterion asks for all, and the others wait.
+    """Answers of the judges by shard. The first criterion asks the questions of all, and the others wait.
 
     Thus the questions about an output follow one another, and the endpoint can cache the long prefix of their prompts.
     The answers stay in memory until the shard's verdicts are collected.
@@ -162,12 +162,12 @@ class JudgedShards:
         try:
             plans = [pq.read_table(file) for file in shard_plan_files(self._folder, self._rubric, shard_index)]
             escalated = (escalated_pairs(when, planned, answers, self.criteria) for planned in plans)
-            chosen = {question for questions in escalated for question in questions}
-            self._acquire_leases(plans, chosen)
+            escalated_questions = {question for questions in escalated for question in questions}
+            self._acquire_leases(plans, escalated_questions)
         except BaseException as error:
             self._fault = self._fault or error
             raise
-        return answers | self._ask_members(shard, shard_index, [THEN], chosen)
+        return answers | self._ask_members(shard, shard_index, [THEN], escalated_questions)
 
     def _acquire_leases(self, plans: Sequence[pa.Table], chosen: Collection[tuple[str, str]]) -> None:
         """Lease the questions to a cascade's second judge; the first judge's replies decide which these are."""
@@ -314,9 +314,7 @@ def shard_questions(  # noqa: PLR0913 - the judge, the plan and the shard
     """
     decision = None if settings is None or not settings.is_decision else settings.as_model
     packing = ALONE if settings is None else settings.packing_rule
-    keys = _planned_keys(
-        folder, rubric, shard_index, judge_index, chosen, is_whole=packing.is_packed or includes_stored
-    )
+    keys = _judge_keys(folder, rubric, shard_index, judge_index, chosen, is_whole=packing.is_packed or includes_stored)
     styles = {False: style, True: style.swapped}
     case_criteria = _case_criteria_by_output(folder, shard, shard_index)
     judged = rubric.judged_criteria
@@ -394,14 +392,14 @@ def _packed(
     for by_criterion in opinions.values():
         criteria = [question.criterion for question, _ in by_criterion.values()]
         batchable = [criterion for criterion in criteria if criterion.id in of_rubric]
-        alone = [(criterion,) for criterion in criteria if criterion.id not in of_rubric]
-        for pack in (*packs_of(batchable, packing), *alone):
+        single_packs = [(criterion,) for criterion in criteria if criterion.id not in of_rubric]
+        for pack in (*packs_of(batchable, packing), *single_packs):
             members = [by_criterion[criterion.id] for criterion in pack]
             if any(is_open for _, is_open in members):
                 yield PackedQuestion(tuple(question for question, _ in members))
 
 
-def _planned_keys(
+def _judge_keys(
     folder: RunFolder,
     rubric: Rubric,
     shard_index: int,
@@ -410,7 +408,7 @@ def _planned_keys(
     *,
     is_whole: bool,
 ) -> dict[tuple[str, str], tuple[_Key, ...]]:
-    """Request keys of a judge, by output and criterion; answered ones only if is_whole."""
+    """Request keys of a judge, by output and criterion; includes answered keys only if is_whole."""
     keys: dict[tuple[str, str], tuple[_Key, ...]] = {}
     for file in shard_plan_files(folder, rubric, shard_index):
         planned = pq.read_table(file, columns=[*_KEY_COLUMNS, "judge_index", "status"])

@@ -96,7 +96,7 @@ class ListJudges:
         lists: Sequence[PartList[Said]],
         opinions: Sequence[Opinion] | None = None,
     ) -> None:
-        """Add the votes on all lists; the second judge of a cascade is asked where the first one is unsure.
+        """Add the votes on all lists; the second judge of a cascade is asked only if the first is unsure.
 
         opinions: the votes wanted; None: those of `Judge.list_votes`.
         """
@@ -134,12 +134,16 @@ def ask_judges(requests: Iterable[tuple[ListAsker, Iterable[ListQuestion]]]) -> 
     answers: dict[str, ListAnswer] = {}
     missing: list[tuple[ListAsker, list[ListQuestion]]] = []
     for asker, questions in requests:
-        wanted = {question.request_key: question for question in questions if question.request_key not in answers}
+        new_questions = {
+            question.request_key: question for question in questions if question.request_key not in answers
+        }
         asked_before = {
             question.request_key for _, of_other in missing for question in of_other
         }  # keys that an equal judge is asked already
-        answers |= asker.stored_answers([key for key in wanted if key not in asked_before])
-        unanswered = [question for key, question in wanted.items() if key not in answers and key not in asked_before]
+        answers |= asker.stored_answers([key for key in new_questions if key not in asked_before])
+        unanswered = [
+            question for key, question in new_questions.items() if key not in answers and key not in asked_before
+        ]
         asker.lease(unanswered)
         missing.append((asker, unanswered))
     if len(missing) == 1:

@@ -114,14 +114,14 @@ def choose_outputs(
     for row in candidates:
         by_stratum[tuple(row[column] for column in strata)].add(row["output_id"])
     queues = [list(rng.permutation(sorted(of_one))) for _, of_one in sorted(by_stratum.items())]
-    chosen: dict[str, None] = {}
-    while len(chosen) < n and any(queues):
+    chosen_ids: dict[str, None] = {}
+    while len(chosen_ids) < n and any(queues):
         for queue in queues:
-            while queue and queue[-1] in chosen:
+            while queue and queue[-1] in chosen_ids:
                 queue.pop()
-            if queue and len(chosen) < n:
-                chosen[str(queue.pop())] = None
-    return tuple(chosen)
+            if queue and len(chosen_ids) < n:
+                chosen_ids[str(queue.pop())] = None
+    return tuple(chosen_ids)
 
 
 def _refuse_choice(choice: AnchorChoice) -> None:

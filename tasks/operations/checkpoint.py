@@ -146,9 +146,8 @@ class Decider:
         candidates = self._candidates(row["decided_at"])
         comparable = self._comparable(candidates, row["run_id"])
         best_run_id = row["best_run_id"]
-        if best_run_id != (
-            comparable[0]["run_id"] if comparable else None
-        ):  # by an earlier version, or another reference
+        # Differs if an earlier version decided, or the reference was another.
+        if best_run_id != (comparable[0]["run_id"] if comparable else None):
             all_approved = approved_checkpoints(self.lake, self.key, row["decided_at"])
             comparable = (
                 tuple(sorted(all_approved, key=lambda row: row["run_id"] != best_run_id)) if best_run_id else ()
@@ -158,12 +157,12 @@ class Decider:
         return CheckpointDecision(row, latest, best, report, is_new=False, note=note)
 
     def _candidates(self, before: datetime | None = None) -> tuple[Row, ...]:
-        """Approved checkpoints to compare with: all, the best first, or the reference alone."""
+        """Approved checkpoints to compare with, the best first; only the reference, if one is named."""
         approved = approved_checkpoints(self.lake, self.key, before)
         return tuple(row for row in approved if self.reference in (None, row["checkpoint"]))
 
     def _comparable(self, candidates: tuple[Row, ...], run_id: str) -> tuple[Row, ...]:
-        """Candidates that the run's own judge scored; all of them across judges."""
+        """Candidates scored by the run's own judge; all candidates with across_judges."""
         if self.across_judges or not candidates:
             return candidates
         other_judges_runs = runs_of_other_judges(self.lake, run_id, [row["run_id"] for row in candidates])

@@ -59,7 +59,7 @@ def decide(lake: Lake, row: Row) -> Row:
 
     A checkpoint that is undecided is decided about again: its row is replaced.
     """
-    stored: list[Row] = []
+    stored_rows: list[Row] = []
 
     def body(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
         earlier = read_rows(connection, _DECIDED, *key_of(row).values)
@@ -69,10 +69,10 @@ def decide(lake: Lake, row: Row) -> Row:
         if not earlier:
             names, marks = ", ".join(row), ", ".join("?" for _ in row)
             connection.execute(f"insert into checkpoints ({names}) values ({marks})", list(row.values()))
-        stored[:] = earlier or [row]
+        stored_rows[:] = earlier or [row]
 
     commit(lake, f"checkpoint {row['model']} @ {row['checkpoint']} {row['status']} by {row['run_id']}", body)
-    return stored[0]
+    return stored_rows[0]
 
 
 def key_of(row: Row) -> CheckpointKey:
@@ -266,7 +266,7 @@ def _expression(pattern: str, model: str | None) -> re.Pattern[str]:
 
 
 def _saved_at(path: Path, expressions: Iterable[re.Pattern[str]], model: str | None) -> SavedCheckpoint | None:
-    """Checkpoint whose outputs are at a path, from the first pattern that matches; None if none does."""
+    """Checkpoint whose outputs are at a path, from the first pattern that matches; None without a match."""
     first_match = next((match for expression in expressions if (match := expression.fullmatch(path.as_posix()))), None)
     if first_match is None or (path.is_file() and encoding_of(path) is None):
         return None

@@ -108,8 +108,8 @@ class SuiteEnd:
         """Sentence on the state of the judge by its anchors, and on whether judge or system changed."""
         if self.watch is None:
             return f"the judge was not watched: {self.watch_fault}" if self.watch_fault else None
-        changed = attribute([mean.is_moved for mean in self.means], is_judge_changed=self.watch.is_changed)
-        return "; ".join(filter(None, (self.watch.sentence, *self.watch.notes, changed)))
+        attribution = attribute([mean.is_moved for mean in self.means], is_judge_changed=self.watch.is_changed)
+        return "; ".join(filter(None, (self.watch.sentence, *self.watch.notes, attribution)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class Night:
 
     @property
     def brief(self) -> str:
-        """Summary of the nightly run that names the suites alone."""
+        """Summary of the nightly run with only the names of failed suites."""
         return self._summary([end.suite for end in self.failed])
 
     def _summary(self, failed: list[str]) -> str:

@@ -123,7 +123,7 @@ def price_watch(lake: Lake, request: WatchRequest) -> Row:
 
 
 def _plan_night(lake: Lake, request: WatchRequest) -> "_Night | Watch":
-    """Plan of a night, or the night itself if it is stored."""
+    """Plan of a night, or the stored night."""
     _refuse_request(request)
     with connect_up_to_date(lake) as connection:
         anchors = read_anchors(connection, request.anchor_set)
@@ -190,15 +190,19 @@ class _Night:
         self.draws = self._reference_draws(counts) if self.is_reference else [self._next_outputs()]
 
     def _reference_draws(self, counts: Mapping[str, int]) -> list[list[ReadOutput]]:
-        wanted = range(self.request.reference)
+        """Outputs to ask about for the reference, one list per draw; outputs with enough replies are left out.
+
+        counts: replies of this epoch, by output_id.
+        """
+        draw_numbers = range(self.request.reference)
         draws = [
             [output for output in self.outputs if counts.get(output.output_id, 0) <= draw_number]
-            for draw_number in wanted
+            for draw_number in draw_numbers
         ]
         return [draw for draw in draws if draw]
 
     def _next_outputs(self) -> list[ReadOutput]:
-        """Outputs that were not asked for the longest time, at random among equals."""
+        """Outputs that were not asked about for the longest time; random among equals."""
         rng = np.random.default_rng([SEED, self.request.night.toordinal()])
         shuffled = [self.outputs[index] for index in rng.permutation(len(self.outputs))]
         last = self.history.last_nights()
@@ -334,18 +338,18 @@ def _store_night(lake: Lake, night: _Night, verdicts: list[Row], now: datetime) 
     rows = night.drift_rows(verdicts, epoch, state, now)
     names = ("output_id", "criterion_id", "draw", "level_id", "score", "reason", "request_key", "model_returned")
     verdict_rows = [shared | {name: row[name] for name in names} for row in verdicts]
-    stored: list[Row] = []
+    stored_rows: list[Row] = []
 
     def body(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
         nights = read_rows(connection, _NIGHTS, request.anchor_set, night.judge.judge_digest)
-        stored[:] = [row for row in nights if row["night"] == request.night] or rows
-        if stored[0] is rows[0]:
+        stored_rows[:] = [row for row in nights if row["night"] == request.night] or rows
+        if stored_rows[0] is rows[0]:
             insert_rows(connection, "anchor_verdicts", verdict_rows)
             insert_rows(connection, "judge_drift", rows)
 
     commit(lake, f"anchors {request.anchor_set} of {request.night}", body)
     note = f"{counted(night.lost_count, 'output')} left out: no longer in the lake, or changed"
-    return Watch(tuple(stored), (note,) if night.lost_count else ())
+    return Watch(tuple(stored_rows), (note,) if night.lost_count else ())
 
 
 def _add_replies(lake: Lake, rows: list[Row], asked_by: str) -> float:
@@ -371,7 +375,7 @@ def _answering_model(reply: Row) -> str:
 
 
 def _is_model_new(models: set[str], earlier: set[str]) -> bool:
-    """Whether a name, or a fingerprint of a name whose fingerprints are known, is not among the earlier ones."""
+    """Whether a model's name is new, or its fingerprint is new for a name with known fingerprints."""
     fingerprints: dict[str, set[str]] = defaultdict(set)
     for model in earlier:
         name, _, fingerprint = model.partition(" (")

@@ -81,7 +81,7 @@ class CoverageRequest:
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """Distinct cases of a side. prompts: text of each; columns: values of each case, None where it has none.
+    """Distinct cases of a side. prompts: text of each case; columns: values of each case, None if missing.
 
     rare_column_count: columns that were left out, as too many are more common.
     """
@@ -250,13 +250,19 @@ def _column_strata(suite: Cases, traffic: Cases, notes: list[str]) -> Iterator[t
     lacking = [name for name in traffic.columns if name not in suite.columns]
     left_out = []
     for name in (column for column in traffic.columns if column in suite.columns):
-        both = suite.columns[name], traffic.columns[name]
-        values = {value for side in both for value in side if value is not None}
+        side_values = suite.columns[name], traffic.columns[name]
+        values = {value for side in side_values for value in side if value is not None}
         is_number = all(isinstance(value, _NUMBER) and not isinstance(value, bool) for value in values)
         if len(values) <= MOST_STRATA:
-            yield name, ([_stratum_name(value) for value in both[0]], [_stratum_name(value) for value in both[1]])
+            yield (
+                name,
+                (
+                    [_stratum_name(value) for value in side_values[0]],
+                    [_stratum_name(value) for value in side_values[1]],
+                ),
+            )
         elif is_number:
-            yield name, _numeric_strata(*both)
+            yield name, _numeric_strata(*side_values)
         else:
             left_out.append(name)
     if lacking:
@@ -301,16 +307,16 @@ def _plan_topics(lake: Lake, embedder: str, suite: Cases, traffic: Cases) -> Top
     texts = _draw_texts(suite.prompts), _draw_texts(traffic.prompts)
     if parsed_embedder is None or parsed_embedder.folder is not None:
         return TopicPlan(texts, parsed_embedder)
-    both = [*dict.fromkeys([*texts[0], *texts[1]])]
-    keys = embedding_keys(parsed_embedder.digest, both)
+    distinct_texts = [*dict.fromkeys([*texts[0], *texts[1]])]
+    keys = embedding_keys(parsed_embedder.digest, distinct_texts)
     with VectorFile() as vectors:
         _add_stored_vectors(vectors, lake, keys)
         stored_keys = {key.decode() for key in vectors.keys.tolist()}
-    pairs = zip(keys, both, strict=True)
-    wanted = [WantedText(key, text, "", ASKED_BY) for key, text in pairs if key not in stored_keys]
-    missing = count_vectors(len(both), wanted, parsed_embedder)
-    cost = missing.estimate.cost_usd if wanted else 0.0
-    return TopicPlan(texts, parsed_embedder, wanted, missing.request_count, cost)
+    pairs = zip(keys, distinct_texts, strict=True)
+    wanted_texts = [WantedText(key, text, "", ASKED_BY) for key, text in pairs if key not in stored_keys]
+    missing = count_vectors(len(distinct_texts), wanted_texts, parsed_embedder)
+    cost = missing.estimate.cost_usd if wanted_texts else 0.0
+    return TopicPlan(texts, parsed_embedder, wanted_texts, missing.request_count, cost)
 
 
 def _draw_texts(prompts: Sequence[str]) -> tuple[str, ...]:
@@ -392,7 +398,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class SuiteItems:
-    """Items of a suite, those with the lowest discrimination first. notes: sentences on what they show."""
+    """Items of a suite, lowest discrimination first. notes: sentences on the results."""
 
     model_count: int
     items: tuple[Item, ...]

@@ -176,7 +176,7 @@ def suites_title(path: str) -> str:
 
 
 def with_lake(file: SuitesFile, lake: str | None, data: str | None, usual: str = DEFAULT_LAKE) -> SuitesFile:
-    """Suites file with the lake and data to use: the given ones, else its own, else the usual lake."""
+    """Suites file with the lake and data to use: the given lake, else the file's, else the default lake."""
     lake_uri = lake or suites_lake(file, os.environ) or usual
     return file.model_copy(update={"lake": lake_uri, "data": data or file.data})
 

@@ -220,7 +220,7 @@ def _completion_spread(
 
 
 def sum_spread(expected: float, sd: float, new_count: int, past_count: int) -> Spread:
-    """Sum of new values with this standard deviation, whose mean is estimated from past ones."""
+    """Spread of the sum of new values with this standard deviation, whose mean is estimated from past values."""
     half_width = QUANTILE * sd * math.sqrt(new_count + new_count**2 / past_count)
     return Spread(expected, max(0.0, expected - half_width), expected + half_width)
 

@@ -214,7 +214,7 @@ class Planning:
 
     @cached_property
     def asking(self) -> "JudgePlanning | None":
-        """Judge of the plan with its past replies; None without one."""
+        """Judge of the plan with its past replies; None without a judge."""
         return None if self.judge is None else JudgePlanning(self.ledger, self.judge)
 
 

@@ -147,7 +147,7 @@ def case_bytes(case: Case) -> int:
 
 @dataclass(slots=True)
 class _Wanted:
-    """Wanted judgments of a shard, vote by vote, as columns."""
+    """Judgments that a shard needs, vote by vote, as columns."""
 
     columns: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in _WANTED_SCHEMA.names})
     opinions: dict[Opinion, None] = field(default_factory=dict)
@@ -239,12 +239,12 @@ class ShardPlanner:
         batches = _Batches(self._judge, judged, self._packings, rated)
         size = max(ROWS_JOINED // max(len(cases.output_ids), 1), 1)
         for group in (judged[first : first + size] for first in range(0, len(judged), size)):
-            wanted = _Wanted()
+            votes = _Wanted()
             for criterion in group:
                 left_out = left_out_ids(self._folder, criterion, shard_index)
                 rows = [row for row, output_id in enumerate(cases.output_ids) if output_id not in left_out]
-                self._add_votes(wanted, criterion, batches, cases, rows)
-            for criterion, rows in zip(group, _by_criterion(_join(self._ledger, wanted), group), strict=True):
+                self._add_votes(votes, criterion, batches, cases, rows)
+            for criterion, rows in zip(group, _by_criterion(_join(self._ledger, votes), group), strict=True):
                 counted_rows = self._write(rows, criterion.id, shard_index, judged)
                 for opinion in self._judge.votes(criterion.id):
                     planned.setdefault(opinion, {})[criterion.id] = rows_of(counted_rows, opinion)
@@ -254,13 +254,13 @@ class ShardPlanner:
 
     def plan_own(self, cases: ShardCases, shard_index: int) -> None:
         """Plan the judged per-case criteria."""
-        wanted = _Wanted()
+        votes = _Wanted()
         for own_criterion in own_criteria(self._folder, shard_index, "judge"):
             single = _Batches(self._judge, [own_criterion.criterion], self._packings, {})
-            self._add_votes(wanted, own_criterion.criterion, single, cases, own_criterion.row_indices.to_pylist())
-        if wanted.opinions:
-            counted_rows = self._write(_join(self._ledger, wanted), CASE_CRITERIA, shard_index)
-            for opinion in wanted.opinions:
+            self._add_votes(votes, own_criterion.criterion, single, cases, own_criterion.row_indices.to_pylist())
+        if votes.opinions:
+            counted_rows = self._write(_join(self._ledger, votes), CASE_CRITERIA, shard_index)
+            for opinion in votes.opinions:
                 self._count(opinion, [(CASE_CRITERIA, rows_of(counted_rows, opinion))])
 
     def _add_votes(
@@ -288,7 +288,7 @@ class ShardPlanner:
             wanted.add(criterion.id, opinion, output_ids, keys, byte_counts, own_bytes)
 
     def _write(self, planned: pa.Table, name: str, shard_index: int, criteria: Sequence[Criterion] = ()) -> pa.Table:
-        """Write a plan file; returns the columns to count. criteria: those of the rubric, if it is about them."""
+        """Write a plan file; returns the columns to count. criteria: the rubric's, if the file is about them."""
         _write_file(planned.drop_columns(["prompt_bytes", "question_bytes"]), self._folder.plan_file(name, shard_index))
         is_needed = predict_needed(self._judge, planned, criteria)
         return planned.append_column("is_needed", is_needed).select(COUNTED_SCHEMA.names)

@@ -116,10 +116,10 @@ def preview_change(lake: Lake, run_id: str, rubric: str | Rubric | None, judge_n
         plan = partial(plan_run, lake, folder, ingested=ingested, feedback=feedback, folders=folders)
         earlier = plan(earlier_rubric, earlier_judge, is_anew=True)
         later = plan(later_rubric, later_judge, is_anew=True)
-        rest = plan(later_rubric, later_judge, is_preview=True)
+        open_plan = plan(later_rubric, later_judge, is_preview=True)
         notes = (*_media_note(run, folders, ingested.shards), *unpriced_notes(later_judge.online))
     changes = (*_rubric_words(earlier_rubric, later_rubric), *_judge_words(past, later_judge))
-    return CostChange(run_id, ingested.output_count, earlier, later, rest, changes, notes)
+    return CostChange(run_id, ingested.output_count, earlier, later, open_plan, changes, notes)
 
 
 def _published_run(lake: Lake, run_id: str) -> Row:
@@ -190,7 +190,7 @@ def _rubric_words(earlier: Rubric, later: Rubric) -> list[str]:
     old_criteria, new_criteria = _judged_by_id(earlier), _judged_by_id(later)
     added = [criterion_id for criterion_id in new_criteria if criterion_id not in old_criteria]
     removed = [criterion_id for criterion_id in old_criteria if criterion_id not in new_criteria]
-    changed = [
+    changed_ids = [
         criterion_id
         for criterion_id, criterion in new_criteria.items()
         if criterion_id in old_criteria and criterion_digest(criterion) != criterion_digest(old_criteria[criterion_id])
@@ -203,8 +203,8 @@ def _rubric_words(earlier: Rubric, later: Rubric) -> list[str]:
             f"{len(removed)} less" if added else counted(len(removed), "judged criterion less", "judged criteria less")
         )
         changes.append(f"{less} ({', '.join(removed)})")
-    if changed:
-        changes.append(f"{len(changed)} with another text ({', '.join(changed)})")
+    if changed_ids:
+        changes.append(f"{len(changed_ids)} with another text ({', '.join(changed_ids)})")
     return changes
 
 

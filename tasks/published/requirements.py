@@ -320,8 +320,8 @@ def _interval_with_ratings(
     if by_people is None:
         return None, ""
     known_share = 1.0 - unknown_share
-    ends = Interval(by_people.interval.low * known_share, by_people.interval.high * known_share + unknown_share)
-    return ends, ", with the judge's errors"
+    interval = Interval(by_people.interval.low * known_share, by_people.interval.high * known_share + unknown_share)
+    return interval, ", with the judge's errors"
 
 
 def _check_own_gates(rubric: Row, row: Row) -> Checked:

@@ -38,7 +38,7 @@ def mean_interval_words(row: Row) -> str:
 
 
 def mean_words(run: Row) -> str:
-    """Mean of a run of `read_runs`: `0.812`, of several models `0.622 … 0.937`; nothing without one."""
+    """Mean of a run of `read_runs`: `0.812`, or for several models `0.622 … 0.937`; empty without a mean."""
     low, high = run["lowest_mean"], run["highest_mean"]
     if low is None:
         return ""
@@ -46,7 +46,7 @@ def mean_words(run: Row) -> str:
 
 
 def weakest_words(run: Row) -> str:
-    """Criterion with the lowest mean of a run of `read_runs`, and that mean; nothing without one."""
+    """Criterion with the lowest mean of a run of `read_runs`, and that mean; empty without a mean."""
     return "" if run["weakest_mean"] is None else f"{run['weakest_id']} {score_words(run['weakest_mean'])}"
 
 
@@ -226,7 +226,7 @@ def noise_table(rows: Iterable[Row]) -> Table:
 
 
 def reply_table(rows: Iterable[Row]) -> Table:
-    """Table of the rows of judge_noise, of replies of one judge alone."""
+    """Table of rows of judge_noise about the replies of one judge."""
     caption = "Two replies on one output: how often they give different levels"
     renamed = {"Other level": "Flips", "Sd of replies": "Judge sd", "Sd of outputs": "Output sd"}
     numbers = {"Outputs": _NOISE["Outputs"], **{heading: _NOISE[name] for heading, name in renamed.items()}}
@@ -335,5 +335,5 @@ def is_no_better(trust: JudgeTrust | None) -> bool:
 
 
 def passing_sentence(criteria: Sequence[str]) -> str | None:
-    """Warning about criteria on which passing everything would agree with people as well; None without any."""
+    """Warning about criteria on which a judge that passes everything would agree with people as well, or None."""
     return f"a judge that passes everything would agree as well on {', '.join(criteria)}" if criteria else None

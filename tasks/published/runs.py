@@ -153,8 +153,8 @@ def _phoenix(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
             continue
         result = drop_none({"label": row["label"], "score": row["score"], "explanation": row["explanation"]})
         kind = _KINDS.get(row["method"] or "", "CODE")
-        made = {"span_id": row["span_id"], "name": row["name"], "annotator_kind": kind, "result": result}
-        yield made | {"identifier": "gradebook", "metadata": {"output_id": row["output_id"]}}
+        annotation = {"span_id": row["span_id"], "name": row["name"], "annotator_kind": kind, "result": result}
+        yield annotation | {"identifier": "gradebook", "metadata": {"output_id": row["output_id"]}}
 
 
 SHAPES: Mapping[str, Callable[[Iterable[Row]], Iterator[dict[str, Any]]]] = {

@@ -160,7 +160,7 @@ class RunSummary:
 
 
 def other_model(row: Row) -> str:
-    """Name of the model that another one is compared with. row: of preference_rates."""
+    """Name of the model that a row's model is compared with. row: of preference_rates."""
     return model_name({"model": row["other_model"], "checkpoint": row["other_checkpoint"]})
 
 
@@ -284,7 +284,7 @@ def stated_outcome(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: st
 
 
 def _read_stated(lake: Lake, run_id: str) -> Row:
-    """Summary of a run as it was published. Raises `OSError` or `ValueError` where its folder is gone or broken."""
+    """Stored summary of a published run. Raises `OSError` or `ValueError` if its folder is gone or broken."""
     stated: Row = json.loads(RunFolder.below(lake.root, run_id).published_file.read_text(encoding="utf-8"))
     return stated
 
@@ -318,12 +318,12 @@ def _failed_models(unmet: Iterable[Unmet], models: Iterable[Row]) -> frozenset[s
 
 
 def stated_word(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row) -> str | None:
-    """Verdict on a run in a word; None where it is not published. run: with run_id and status."""
+    """Verdict on a run as one word; None for an unpublished run. run: with run_id and status."""
     return stated_outcome(connection, lake, run["run_id"]).word if run["status"] == "published" else None
 
 
 def list_runs_with_verdicts(lake: Lake) -> tuple[Row, ...]:
-    """All runs, as `list_runs`, each with its verdict in a word; None where it is not published."""
+    """All runs, as `list_runs`, each with its verdict as one word, or None for an unpublished run."""
     with connect(lake, read_only=True) as connection:
         return tuple(row | {"verdict": stated_word(connection, lake, row)} for row in read_runs(connection))
 

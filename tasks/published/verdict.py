@@ -136,7 +136,7 @@ def _headline(grounds: Grounds, models: Sequence[ModelVerdict]) -> str:
 
 
 def _reasons_clause(grounds: Grounds, models: Sequence[ModelVerdict]) -> str:
-    """Reasons of each model that may not ship or is undecided; without such a model, of those that may ship."""
+    """Reasons of models that may not ship or are undecided; without such models, of those that may ship."""
     if not grounds.has_requirement:
         return _undecided_words(grounds)
     is_shown = grounds.has_rubric_requirement and grounds.requirements.is_by_interval
@@ -166,7 +166,7 @@ def _sentence_of(clauses: Sequence[str], models: Sequence[ModelVerdict]) -> str:
 
 
 def _is_good(models: Sequence[ModelVerdict]) -> bool | None:
-    """True if a model may ship, False if none may, None if that is open."""
+    """True if a model may ship, False if no model may, None if undecided."""
     outcomes = {model.outcome for model in models}
     if Ship.MAY in outcomes:
         return True
@@ -244,7 +244,7 @@ def _rule_outcomes(unmet: Sequence[Unmet], model: str) -> Iterator[tuple[Ship, _
 
 
 def weakest_words(criteria: Sequence[Row], model: str) -> str | None:
-    """Criterion with the lowest mean among those with a positive weight of one model, with that mean."""
+    """Criterion with the lowest mean, and that mean, among a model's criteria with a positive weight."""
     rows = [row for row in criteria if model_name(row) == model and row.get("mean") is not None]
     rows = [row for row in rows if (row["weight"] or 0.0) > 0 and not row["is_gate"]]
     if not rows:
@@ -322,7 +322,7 @@ def _undecided_clause(grounds: Grounds, models: Sequence[ModelVerdict], *, is_fi
 
 
 def _refused_clause(grounds: Grounds, models: Sequence[ModelVerdict], *, is_alone: bool) -> str:
-    """Clause on models that may not ship. is_alone: no other model may, nor is undecided."""
+    """Clause on models that may not ship. is_alone: whether no other model may ship or is undecided."""
     of_run = [
         requirement.brief
         for requirement in grounds.unmet
@@ -343,7 +343,7 @@ def _refused_clause(grounds: Grounds, models: Sequence[ModelVerdict], *, is_alon
 
 
 def _undecided_words(grounds: Grounds) -> str:
-    """Why a run without a requirement that counts has none."""
+    """Reason why no requirement counts for a run."""
     match grounds.gate:
         case "none":
             return "no requirement counts under --gate none"
@@ -364,7 +364,7 @@ def _models_with_reasons(models: Sequence[ModelVerdict]) -> str:
 
 
 def _low_mean_clauses(grounds: Grounds, models: Sequence[ModelVerdict]) -> Iterator[str]:
-    """Means under a criterion's own threshold of models that are not refused, where the rubric does not require it."""
+    """Clause on means below a threshold that the rubric does not require, of models that are not refused."""
     names = {verdict.model for verdict in models if verdict.outcome is not Ship.MAY_NOT}
     low = [(name, clause) for name, clause in grounds.requirements.low_means if name in names]
     if low:
@@ -450,7 +450,7 @@ def _outcome_of(pair: ComparedModels) -> Chance | str:
 
 
 def _unseen_words(comparison: RunComparison) -> str:
-    """Clause on the differences that so few cases would miss, where these are above what the rule allows."""
+    """Clause on differences that are too small to detect with so few cases, if the rule does not allow them."""
     rows = [row for pair in comparison.models for row in pair.rows if row.scope == OVERALL]
     rows = [row for row in rows if row.outcome is Chance.WITHIN and row.figures.detectable_diff is not None]
     if not rows:

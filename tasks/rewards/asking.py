@@ -262,16 +262,20 @@ class Asking:
             ]
             packing = self._packings[opinion]
             packs = [tuple(ask(criterion, pack) for criterion in pack) for pack in packs_of(batchable, packing)]
-            alone = [
+            own_criteria = [
                 (ask(criterion, [criterion]),) for criterion in own_judged if opinion in self.judge.votes(criterion.id)
             ]
             model = self.judge.asked_as(opinion).as_model
             if model is not None and model.is_decision:
-                groups = [*packs, tuple(chain.from_iterable(alone))] if not packing.is_whole else [*packs, *alone]
+                groups = (
+                    [*packs, tuple(chain.from_iterable(own_criteria))]
+                    if not packing.is_whole
+                    else [*packs, *own_criteria]
+                )
                 for pack in filter(None, groups):
                     yield from ((opinion, request) for request in typed_requests(pack, model))
             else:
-                for group in (*packs, *alone):
+                for group in (*packs, *own_criteria):
                     yield from (
                         (opinion, request) for request in (group if packing == ALONE else (PackedQuestion(group),))
                     )
@@ -326,8 +330,8 @@ class Asking:
         for index, output in enumerate(batch.outputs):
             for criterion in judged_criteria(self._rubric, output):
                 wanted_by_id.setdefault(criterion.id, []).append((index, criterion))
-        for wanted in wanted_by_id.values():
-            for criterion, indices in _by_criterion(wanted):
+        for wanted_criteria in wanted_by_id.values():
+            for criterion, indices in _by_criterion(wanted_criteria):
                 ids = pa.chunked_array([pa.array([batch.outputs[index].output_id for index in indices])])
                 table = self._verdict_table(criterion, ids, batch.planned, answers)
                 by_row = verdicts_by_index(table.set_column(1, "output_id", pa.array(map(str, range(len(indices))))))

@@ -80,7 +80,7 @@ class ShardScorer:
             }
 
     def start(self, outputs: Sequence[ReadOutput]) -> ShardBatch | None:
-        """Start to score outputs; None where nothing is to score."""
+        """Start to score outputs; None if there is nothing to score."""
         if not self.criteria or not outputs:
             return None
         batch = ShardBatch()

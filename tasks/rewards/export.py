@@ -192,29 +192,29 @@ def pair_rows(rewarded_run: RewardedRun, margin: float | None) -> Iterator[Row]:
     least = NOISE_SDS * math.sqrt(2) * (rewarded_run.noise_sd or 0.0) if margin is None else margin
     for case_id, outputs in rewarded_run.cases():
         for pair in combinations((output for output in outputs if output.reward.value is not None), 2):
-            chosen, rejected = sorted(pair, key=_value, reverse=True)
-            difference = _value(chosen) - _value(rejected)
+            better, worse = sorted(pair, key=_value, reverse=True)
+            difference = _value(better) - _value(worse)
             if difference > _EQUAL and (
                 difference > least + _EQUAL if margin is None else difference >= least - _EQUAL
             ):
                 yield {
                     "case_id": case_id,
-                    "prompt": _prompt(chosen.row),
-                    "chosen": chosen.row["output"],
-                    "rejected": rejected.row["output"],
+                    "prompt": _prompt(better.row),
+                    "chosen": better.row["output"],
+                    "rejected": worse.row["output"],
                     "margin": round(difference, 12),
-                    "chosen_reward": chosen.reward.value,
-                    "rejected_reward": rejected.reward.value,
-                    "chosen_output_id": chosen.row["output_id"],
-                    "rejected_output_id": rejected.row["output_id"],
+                    "chosen_reward": better.reward.value,
+                    "rejected_reward": worse.reward.value,
+                    "chosen_output_id": better.row["output_id"],
+                    "rejected_output_id": worse.row["output_id"],
                     "least_margin": round(least, 12),
                 }
 
 
 def sft_rows(rewarded_run: RewardedRun, least: float | None) -> Iterator[Row]:
-    """One row per output to imitate: its reward reaches `least`; None: it passes the rubric. Failed gates never do.
+    """One row per output to imitate: no gate failed, and its reward reaches `least`.
 
-    Raises `InputError` if the rubric requires nothing and least is None.
+    least: None: outputs that pass the rubric. Raises `InputError` if the rubric requires nothing and least is None.
     """
     rubric = rewarded_run.rubric
     if least is None and rubric.pass_threshold is None and not rubric.require_thresholds:
@@ -262,7 +262,7 @@ def judgment_rows(lake: Lake, run_id: str) -> tuple[Row, ...]:
 
 
 def weak_rows(lake: Lake, rewarded_run: RewardedRun, count: int) -> Iterator[Row]:
-    """One row per weak spot, the largest gain first: what is asked, what a good output has, and examples.
+    """One row per weak spot, largest gain first: the question, the description of good outputs, and examples.
 
     Slices of outputs are spots beyond chance, after correction for their number; a row without a slice is a criterion
     over all outputs of a model.

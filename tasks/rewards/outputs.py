@@ -102,7 +102,7 @@ class RowReader:
 
 
 def stored_outputs(connection: duckdb.DuckDBPyConnection, output_ids: Sequence[str]) -> list[ReadOutput]:
-    """Outputs of a lake in the order of their ids, without those whose content no longer has its id."""
+    """Outputs of a lake in the order of output_ids, without outputs whose content does not match their id."""
     rows = connection.execute(_STORED, [[*output_ids]]).to_arrow_table().to_pylist()
     outputs = {row["output_id"]: stored_output(row) for row in rows}
     return [
@@ -143,7 +143,7 @@ def rows_of_batch(
 
 
 def completion_text(completion: Any) -> Any:
-    """Text of a completion: itself, or the last message of the assistant in chat form; other values as they are."""
+    """Text of a completion: the text itself, or the assistant's last message of a chat; other values unchanged."""
     if not isinstance(completion, list | tuple):
         return completion
     messages = [message for message in completion if isinstance(message, Mapping)]
@@ -152,7 +152,7 @@ def completion_text(completion: Any) -> Any:
 
 
 def message_text(content: Any) -> Any:
-    """Text of a message: its content, or the text parts of it."""
+    """Text of a message: its content, or the joined text parts of its content."""
     if not isinstance(content, list):
         return content
     return "".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))

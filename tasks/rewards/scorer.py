@@ -287,7 +287,7 @@ class RubricScorer:
 
     @property
     def judge(self) -> str | None:
-        """Name of the judge, as in the tables; None without one."""
+        """Name of the judge, as in the tables; None without a judge."""
         return None if self._asking is None else self._asking.judge.judge
 
     # -------- ends
@@ -509,7 +509,7 @@ def checked_judge(name: str, rubric: Rubric, budget_usd: float | None) -> Judge:
 
 
 def _quick_judge(name: str, rubric: Rubric, budget_usd: float | None) -> Judge:
-    """Judge of a name, checked; refuses a judge whose replies take minutes. Raises `JudgeSettingsError`."""
+    """Judge of a name, checked. Raises `JudgeSettingsError`, also for a judge whose replies take minutes."""
     judge = checked_judge(name, rubric, budget_usd)
     if any(settings.batch_command is not None for settings in judge.online):
         problem = "a judge with a batch_command, whose program would start for each call"

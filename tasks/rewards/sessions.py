@@ -90,9 +90,9 @@ class _Leasing:
         self._wanted |= keys - self._leased
         async with self._lock:
             if not keys <= self._leased and isinstance(self._session, JudgingSession):
-                wanted, self._wanted = self._wanted | (keys - self._leased), set()
-                await asyncio.to_thread(self._session.lease_also, sorted(wanted))
-                self._leased |= wanted
+                new_keys, self._wanted = self._wanted | (keys - self._leased), set()
+                await asyncio.to_thread(self._session.lease_also, sorted(new_keys))
+                self._leased |= new_keys
 
 
 @dataclass(slots=True)

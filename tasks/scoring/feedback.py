@@ -115,10 +115,13 @@ def _answer(
             texts[answer.request_key] = answer.text
 
     session.ask([question for question in questions if question.request_key not in texts], keep)
-    written = [question for question in questions if question.request_key in texts]
-    rows = [(run_id, None if q.is_group else q.output_id, q.model, q.checkpoint, texts[q.request_key]) for q in written]
+    stored_questions = [question for question in questions if question.request_key in texts]
+    rows = [
+        (run_id, None if q.is_group else q.output_id, q.model, q.checkpoint, texts[q.request_key])
+        for q in stored_questions
+    ]
     useful_count = sum(key in texts for key in asked_keys)
-    counts = (len(asked_keys), len(written) - useful_count, len(questions) - len(written))
+    counts = (len(asked_keys), len(stored_questions) - useful_count, len(questions) - len(stored_questions))
     return _table(rows, FEEDBACK_SCHEMA), counts
 
 
@@ -133,7 +136,7 @@ def _ledger_texts(lake: Lake, keys: list[str]) -> dict[str, str]:
 def _all_questions(
     connection: duckdb.DuckDBPyConnection, folder: RunFolder, rubric: Rubric, shards: tuple[str, ...], digest: str
 ) -> Iterator[Iterator[FeedbackQuestion]]:
-    """Questions of each shard, then those of the models. digest: the judge's."""
+    """Questions about the outputs of each shard, then questions about the models. digest: the judge's."""
     for index, shard in enumerate(shards):
         yield _output_questions(connection, shard, _shard_verdicts(folder, rubric, index), digest)
     yield _group_questions(connection, rubric, digest)

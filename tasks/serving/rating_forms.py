@@ -71,8 +71,8 @@ def claim_scores(rows: Mapping[str, object], content: Mapping[str, str]) -> Iter
     level_ids = {level.id for level in CLAIM_LEVELS}
     for name, row in rows.items():
         if isinstance(row, ClaimRow):
-            chosen = content.get(f"level.{name}", "")
-            mark = ClaimMark(row.side, row.claim, chosen if chosen in level_ids else None)
+            level_id = content.get(f"level.{name}", "")
+            mark = ClaimMark(row.side, row.claim, level_id if level_id in level_ids else None)
             marks.setdefault(row.criterion_id, []).append(mark)
             methods[row.criterion_id] = row.method
     for criterion_id, of_criterion in marks.items():
@@ -288,7 +288,7 @@ class SheetForm:
     content: Mapping[str, str]
 
     def missing(self, criteria: Criteria, *, is_decision: bool = False) -> tuple[str, ...]:
-        """Criteria without a level or `n/a`; of decisions, also those without a cause, and steps without an error."""
+        """Names of rows without a level or `n/a`; in decisions also without a cause, for steps without an error."""
         fields = ("level", "cause") if is_decision else ("level",)
         return tuple(
             criterion_id

@@ -255,7 +255,7 @@ class RatingApp:
         return rater
 
     def _sheet_of(self, position: int, rater: str) -> Sheet:
-        """A sheet that the rater has been given; refuses any other."""
+        """Sheet at a position; refuses a sheet that was not given to the rater."""
         sheet = self._session.store.sheet(position, rater)
         if sheet is None:
             raise HTTPException(404, "This output was not given to you.")

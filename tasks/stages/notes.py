@@ -153,7 +153,7 @@ def _unrecorded(run: Run) -> dict[str, bool]:
 
 
 def row_notes(ingested: Ingested) -> list[str]:
-    """Sentences on rows that are not scored: refused ones, and repeated ones beyond the first."""
+    """Sentences on rows that are not scored: refused rows, and repetitions of rows."""
     sentences = {
         f"{ingested.quarantined_count:,} of {counted(ingested.row_count, 'row')} refused: see the table quarantine": (
             ingested.quarantined_count

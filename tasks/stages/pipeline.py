@@ -86,14 +86,14 @@ def evaluate_run(run: Run, stages: Stages) -> None:
     Raises `InputError` before any request is sent, and `UnfinishedError`; finished judgments are in the ledger.
     """
     ingested, planned = plan_evaluation(run, stages)
-    checked = _check_outputs(run, ingested, stages)
+    pending_checks = _check_outputs(run, ingested, stages)
     if planned.request_count or run.asks_models:
-        stages.finish(checked)  # before any money is spent
+        stages.finish(pending_checks)  # before any money is spent
     if run.asks_models:
         planned = stages.call(ask_run_in_batches, run, ingested, planned)
     with piece_span(Piece(run.run_id, "score")), opened_setup(run, planned, ingested.shards) as setup:
         reporter().begin("score", ingested.output_count * len(run.rubric.criteria) + planned.own_count.criterion_count)
-        ingested = _score_blocks(run, setup, ingested, checked, stages)
+        ingested = _score_blocks(run, setup, ingested, pending_checks, stages)
         reporter().end("score")
         feedback_note = stages.call(write_run_feedback, run, ingested, setup.session) if run.request.feedback else None
     if run.asks_models:
@@ -143,24 +143,24 @@ def _has_suites(run: Run, stages: Stages) -> bool:
 
 
 def _check_outputs(run: Run, ingested: Ingested, stages: Stages) -> list[Pending]:
-    checked = [stages.submit(check_outputs, run, shard, index) for index, shard in enumerate(ingested.shards)]
+    pending = [stages.submit(check_outputs, run, shard, index) for index, shard in enumerate(ingested.shards)]
     has_suites = _has_suites(run, stages)
     if run.suites or has_suites:
-        checked.append(stages.submit(check_output_suites, run, ingested.shards, has_suites))
-    return checked
+        pending.append(stages.submit(check_output_suites, run, ingested.shards, has_suites))
+    return pending
 
 
 def _score_blocks(
-    run: Run, setup: ScoringSetup, ingested: Ingested, checked: Sequence[Pending], stages: Stages
+    run: Run, setup: ScoringSetup, ingested: Ingested, pending_checks: Sequence[Pending], stages: Stages
 ) -> Ingested:
     """Score the shards, block by block until the run stops; returns the ingested rows of the scored shards.
 
-    checked: stages to finish with the first block.
+    pending_checks: stages to finish with the first block.
     """
     block_ends = [0, *accumulate(ingested.blocks or (len(ingested.shards),))]
     for block, (begin, end) in enumerate(pairwise(block_ends)):
         scored = [pending for index in range(begin, end) for pending in _score(run, setup, ingested, index, stages)]
-        stages.finish([*checked, *scored])
+        stages.finish([*pending_checks, *scored])
         is_decided: bool = bool(ingested.blocks) and stages.call(analyse_block, run, ingested, block)
         if is_decided:
             return without_unjudged_shards(run, ingested, end)
@@ -199,14 +199,14 @@ def run_to_rate(request: EvaluationRequest) -> str:
     request, and `UnfinishedError`.
     """
     request = replace(request, judge=None, allow_unscored=True, has_page=False, runner=THREADS)
-    checked = check_request(request)
-    prepare_lake(checked.lake)
-    with connect(checked.lake, read_only=True) as connection:
+    checked_request = check_request(request)
+    prepare_lake(checked_request.lake)
+    with connect(checked_request.lake, read_only=True) as connection:
         rows = read_rows(
             connection,
             query("stages/run_of_outputs"),
-            dataset_digest=digest_files(checked.files),
-            rubric_digest=rubric_digest(checked.rubric),
+            dataset_digest=digest_files(checked_request.files),
+            rubric_digest=rubric_digest(checked_request.rubric),
         )
     for row in rows:
         if json.loads(row["column_map"]) == dict(request.column_map):

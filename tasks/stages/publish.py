@@ -70,7 +70,7 @@ class RunFiles:
         return self._locations[table, file]
 
     def remove(self, added: Collection[str] = ()) -> None:
-        """Remove placed files, except those added to tables; files that can't be removed are harmless orphans."""
+        """Remove placed files, except files added to tables; a file that can't be removed is a harmless orphan."""
         for location in set(self._locations.values()) - set(added):
             if self._lake.bucket is None:
                 Path(location).unlink(missing_ok=True)
@@ -187,7 +187,7 @@ def _remove_unpublished(run: Run, files: RunFiles, added: Collection[str]) -> No
 def _remove_unfinished(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
     """Delete the row of the unfinished run; `InputError` if another process has published the run meanwhile.
 
-    Its verdicts would be stored twice.
+    Publishing it again would store its verdicts twice.
     """
     if not remove_row(connection, run_id):
         raise InputError("--run-id", f"{run_id}, which another process has published meanwhile", "a new id")

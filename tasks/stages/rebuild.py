@@ -154,7 +154,7 @@ def _paired_differences(connection: duckdb.DuckDBPyConnection, mart: str, names:
 
 
 def _row_or_none(row: Row) -> Row | None:
-    """One side of a pair; None if the join found no row for it."""
+    """One side of a pair; None if the join has no row for it."""
     return None if row.pop("balance") is None else row
 
 

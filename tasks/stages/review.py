@@ -213,13 +213,13 @@ def review_artifact(
         requests = [replace(base_request, rubric=rubric, again=again) for rubric in rubrics]
         lake = find_lake(request.lake, request.data)
         open_for_writing(lake)
-        checked = [check_request(rubric_request) for rubric_request in requests]
-        _refuse_misfits(name, row, [checked_request.rubric for checked_request in checked], request)
+        checked_requests = [check_request(rubric_request) for rubric_request in requests]
+        _refuse_misfits(name, row, [checked_request.rubric for checked_request in checked_requests], request)
         prepare_lake(lake)
         artifact = Artifact.of(name, content, row, target_type)
         set_state(lake, artifact, ArtifactState.in_review, request.judge)
         try:
-            evaluations = [_evaluate(*pair) for pair in zip(requests, checked, strict=True)]
+            evaluations = [_evaluate(*pair) for pair in zip(requests, checked_requests, strict=True)]
         except BaseException:  # the judge is gone, the budget reached, Ctrl-C
             with suppress(GradebookError):  # the lake itself may have failed
                 set_state(lake, artifact, ArtifactState.pending, request.judge)

@@ -174,8 +174,8 @@ def _open_questions(
             for row, vote in votes
             for question in pairs[row].questions(criterion, judge.judge_digest, vote.replicate)
         }
-        stored = {} if includes_stored or not questions else held_judgments(run.lake, list(questions))
-        yield from (question for key, question in questions.items() if key not in stored)
+        stored_judgments = {} if includes_stored or not questions else held_judgments(run.lake, list(questions))
+        yield from (question for key, question in questions.items() if key not in stored_judgments)
 
 
 def collect_verdicts(run: Run, shard_index: int, computed: tuple[Timing, ...]) -> None:

@@ -240,7 +240,7 @@ class Tracing:
         return self._bounded(self._traces.force_flush, self._metrics.force_flush)
 
     def _start(self, name: str, run_id: str, stage: object, attributes: Mapping[str, Any], **more: Any) -> "Span":
-        """Start a span below that of its stage or run; a root span if this process has neither."""
+        """Start a span below the span of its stage or run; a root span if this process has neither."""
         from opentelemetry.context import Context
         from opentelemetry.trace import set_span_in_context
 

@@ -192,14 +192,14 @@ def sync_new_files(folder: Path, since: float) -> list[str]:
     status. since: seconds since the epoch.
     """
     since -= _CLOCK_MARGIN_S
-    changed = [str(folder.parent)] if _is_newer(str(folder.parent), since) else []
+    new_paths = [str(folder.parent)] if _is_newer(str(folder.parent), since) else []
     for parent, _, names in os.walk(folder):
         if _is_newer(parent, since):
             files = (f"{parent}/{name}" for name in names)
-            changed += [*(file for file in files if _is_newer(file, since)), parent]
-    for path in changed:
+            new_paths += [*(file for file in files if _is_newer(file, since)), parent]
+    for path in new_paths:
         sync_path(path)
-    return changed
+    return new_paths
 
 
 def _is_newer(path: str, since: float) -> bool:

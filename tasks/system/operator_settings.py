@@ -153,10 +153,10 @@ def is_below(path: str, root: str, folder: Path = Path()) -> bool:
     """
     if "\0" in path:  # no file name contains NUL
         return False
-    parts = Path(path).parts
-    plain = list(takewhile(lambda part: not glob.has_magic(part), parts))
+    path_parts = Path(path).parts
+    plain = list(takewhile(lambda part: not glob.has_magic(part), path_parts))
     return (
-        ".." not in parts[len(plain) :]
+        ".." not in path_parts[len(plain) :]
         and os.path.commonpath([root, os.path.realpath(folder.joinpath(*plain))]) == root
     )
 

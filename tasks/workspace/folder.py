@@ -91,7 +91,7 @@ class RunFolder:
 
     @property
     def batch_folder(self) -> Path:
-        """Record of batches, and their files."""
+        """Folder with the record of batches and their files."""
         return self.path / "batches"
 
     @property
@@ -164,7 +164,7 @@ class RunFolder:
         return self.plan_folder / criterion_id / f"shard-{shard_index:05d}.parquet"
 
     def plan_files(self, criterion_ids: Iterable[str]) -> list[Path]:
-        """Existing plan files of the named criteria by shard, those of a shard in the given order."""
+        """Existing plan files of the named criteria, by shard; within a shard in the given order."""
         files = [file for name in criterion_ids for file in (self.plan_folder / name).glob("shard-*.parquet")]
         return sorted(files, key=lambda file: file.name)
 

@@ -137,7 +137,7 @@ def _evaluates_other(run_id: str) -> InputError:
 
 
 def created_at(folder: RunFolder) -> datetime:
-    """Time when the run began, UTC. Raises `InputError` if its file has none."""
+    """Time when the run began, UTC. Raises `InputError` for a file without a time."""
     identity = _identity_of(folder)
     if identity is None:
         raise InputError(f"{folder.identity_file}", "no such file", "the file that a run begins with")
@@ -176,7 +176,7 @@ def _is_of(folder: RunFolder, fingerprint: str) -> bool:
 
 
 def _fingerprint_of(folder: RunFolder) -> str | None:
-    """Fingerprint of a run; None if it has not begun. Raises `InputError` if its file has none."""
+    """Fingerprint of a run; None if the run has not begun. Raises `InputError` for a file without a fingerprint."""
     identity = _identity_of(folder)
     return None if identity is None else identity[0]
 

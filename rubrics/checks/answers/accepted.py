@@ -110,7 +110,7 @@ class Accepted:
         return self._only(~is_dropped[self.rows]) if is_dropped.any() else self
 
     def _only(self, is_kept: Mask) -> "Accepted":
-        """Keep some of the pairs. is_kept: (pair,)."""
+        """Accepted answers of the marked pairs only. is_kept: (pair,)."""
         return Accepted(self.texts, self.rows[is_kept], self.text_indices[is_kept], self.row_count, self.refusals)
 
     def text_indices_by_row(self) -> list[list[int]]:

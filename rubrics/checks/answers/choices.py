@@ -81,7 +81,7 @@ def choice_letter(shard: pa.Table, settings: ChoiceSettings) -> CheckVerdicts:
 def _judge_row(
     output: str, answers: dict[int, tuple[str, str]], settings: ChoiceSettings, reason: str | None
 ) -> RowFinding:
-    """Judge one row. answers: by index, each accepted text and the letters found in it. reason: why there are none."""
+    """Judge one row. answers: accepted texts by index, each with its letters. reason: why there are no answers."""
     accepted = sorted({letters for _, letters in answers.values() if len(letters) == 1})
     if not answers:
         return RowFinding(None, reason=reason)

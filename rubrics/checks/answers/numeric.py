@@ -104,7 +104,7 @@ class NumberFormat:
         return None
 
     def _starts(self, text: str) -> Iterator[int]:
-        """Positions to read from, the last one first; each gives the last numbers of the whole text."""
+        """Positions to search from, last position first; each finds the last numbers of the text."""
         for size in TAILS:
             boundary = self._boundary.search(text, len(text) - size) if size < len(text) else None
             if boundary:
@@ -192,7 +192,7 @@ def _numeral_pattern(decimal: DecimalMark, groups: str) -> re.Pattern[str]:
 
 
 def _boundary_pattern(decimal: DecimalMark) -> re.Pattern[str]:
-    """Pattern that ends where no match of the numeral pattern reaches across, so that reading may begin there.
+    """Pattern whose end is never inside a number, so that a search may begin there.
 
     Such places are after a line end, within 41 characters without a digit, and after a digit with a character that
     cannot follow it in a number. The digit is required because an exponent's braces may contain any non-digits.

@@ -375,7 +375,7 @@ def _sentences(text: str) -> Iterator[str]:
 
 
 def _continues(piece: str, text: str, position: int) -> bool:
-    """Whether a sentence continues where a piece of it ends: after "3." and "et al. [1]"."""
+    """Whether a sentence continues after the end of a piece, as after "3." and "et al. [1]"."""
     following = text[position : position + 1]
     if not following or piece[-1:] in ENDS_ALWAYS:
         return False

@@ -80,18 +80,18 @@ def count_urls(shard: pa.Table, settings: UrlSettings) -> CheckVerdicts:
     "//evil.test", is not found. The evidence is the first link that is not allowed, else the count.
     """
     texts = text_column(shard, "output")
-    ends = ASCII_ENDS + whitespace_class(texts) + ("" if is_all_ascii(texts) else WIDE_ENDS)
-    pattern = _url_pattern(settings.schemes, ends)
+    end_characters = ASCII_ENDS + whitespace_class(texts) + ("" if is_all_ascii(texts) else WIDE_ENDS)
+    pattern = _url_pattern(settings.schemes, end_characters)
     counts = pc.count_substring_regex(texts, pattern).cast(pa.int64())
-    counted = judge_counts(counts, settings, "link", "links")
+    count_verdicts = judge_counts(counts, settings, "link", "links")
     if settings.any is None:
-        return counted
+        return count_verdicts
     has_url = pc.greater(counts, 0)
     strays = [_first_stray(urls, settings.any) for urls in all_matches(texts.filter(has_url), pattern)]
     is_stray = pc.replace_with_mask(
         pa.repeat(False, len(texts)), has_url, pa.array([bool(url) for url in strays], pa.bool_())
     )
-    return place_findings(is_stray, [RowFinding(False, url) for url in strays if url], counted)
+    return place_findings(is_stray, [RowFinding(False, url) for url in strays if url], count_verdicts)
 
 
 def _url_pattern(schemes: Sequence[str], ends: str) -> str:

@@ -93,14 +93,16 @@ def _is_id(value: Any) -> bool:
 
 
 def _measure(settings: RetrievalSettings, retrieved: Sequence[str], relevant: Set[str]) -> float:
-    counted = retrieved[: settings.first]
-    ranks = [rank for rank, passage in enumerate(counted, 1) if passage in relevant]  # ranks of the relevant passages
+    first_passages = retrieved[: settings.first]
+    ranks = [
+        rank for rank, passage in enumerate(first_passages, 1) if passage in relevant
+    ]  # ranks of the relevant passages
     most = min(len(relevant), settings.first or len(relevant))
     match settings.measure:
         case "recall":
             return len(ranks) / len(relevant)
         case "precision":
-            return len(ranks) / len(counted) if counted else 0.0
+            return len(ranks) / len(first_passages) if first_passages else 0.0
         case "average_precision":
             return sum(found_count / rank for found_count, rank in enumerate(ranks, 1)) / most
         case "reciprocal_rank":

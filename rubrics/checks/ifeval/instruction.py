@@ -137,8 +137,9 @@ def find_words(texts: list[str], keywords: Sequence[str]) -> list[list[bool]]:
 
 
 def _find_alone(texts: pa.Array, keyword: str) -> pa.BooleanArray:
+    """Whether each text has the keyword as a word of its own: (text,)."""
     is_found = _matches(texts, _alone(keyword, ASCII_WORD))
-    # In a text with other letters, such as "\u00e9", one of them may be next to the word.
+    # `ASCII_WORD` does not know other letters, such as "\u00e9", which may be next to the keyword.
     is_doubtful = pc.and_not(is_found, pc.string_is_ascii(texts))
     if not is_doubtful.true_count:
         return is_found

@@ -105,13 +105,13 @@ def _find_blocks(lines: pa.Array, rows: Indices, starts: Indices) -> CodeBlocks:
         return CodeBlocks(no_lines, no_lines, no_lines, no_lines > 0, pa.nulls(0, pa.string()))
     fences = pc.extract_regex(lines.take(pa.array(fence_lines)), FENCE_PARTS)
     pairs = np.array(_pair_fences(fences, rows[fence_lines]), np.int64).reshape(-1, 2)
-    opened, closed = pairs[:, 0], pairs[:, 1]
-    is_closed = closed >= 0
-    firsts = fence_lines[opened]
+    opening_fences, closing_fences = pairs[:, 0], pairs[:, 1]
+    is_closed = closing_fences >= 0
+    firsts = fence_lines[opening_fences]
     block_rows = rows[firsts]
     lasts = starts[block_rows + 1] - 1
-    lasts[is_closed] = fence_lines[closed[is_closed]]
-    info_strings = pc.utf8_trim_whitespace(pc.struct_field(fences, "info")).take(pa.array(opened))
+    lasts[is_closed] = fence_lines[closing_fences[is_closed]]
+    info_strings = pc.utf8_trim_whitespace(pc.struct_field(fences, "info")).take(pa.array(opening_fences))
     return CodeBlocks(block_rows, firsts, lasts, is_closed, info_strings)
 
 

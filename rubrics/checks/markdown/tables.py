@@ -98,10 +98,12 @@ def split_cells(lines: pa.Array) -> Cells:
 
 def find_columns(headers: Cells, name: str, *, is_case_sensitive: bool) -> Indices:
     """Index of the named column in each header, -1 if it has none: (header,)."""
-    texts, wanted = read_cells(headers.texts), read_cells(pa.array([name]))
+    texts, wanted_name = read_cells(headers.texts), read_cells(pa.array([name]))
     if not is_case_sensitive:
-        texts, wanted = (pc.utf8_lower(pc.utf8_upper(values)) for values in (texts, wanted))
-    cells = np.flatnonzero(to_mask(pc.equal(texts, wanted[0])))[::-1]  # reversed, so that the first of several wins
+        texts, wanted_name = (pc.utf8_lower(pc.utf8_upper(values)) for values in (texts, wanted_name))
+    cells = np.flatnonzero(to_mask(pc.equal(texts, wanted_name[0])))[
+        ::-1
+    ]  # reversed, so that the first of several wins
     column_indices = np.full(len(headers.starts) - 1, -1, np.int64)
     owners = headers.lines[cells]
     column_indices[owners] = cells - headers.starts[owners]

@@ -120,14 +120,14 @@ def _open_block(text: str) -> str | None:
 
 def _has_open_fence(text: str) -> bool:
     """Whether a fence is open. It is closed by one of its own kind, at least as long and with nothing after it."""
-    opened = ""
+    open_fence = ""
     for fence in FENCE.finditer(text):
-        marks, rest = fence.groups()
-        if not opened:
-            opened = "" if marks[0] == "`" and "`" in rest else marks
-        elif marks.startswith(opened) and not rest.strip():
-            opened = ""
-    return bool(opened)
+        marks, text_after = fence.groups()
+        if not open_fence:
+            open_fence = "" if marks[0] == "`" and "`" in text_after else marks
+        elif marks.startswith(open_fence) and not text_after.strip():
+            open_fence = ""
+    return bool(open_fence)
 
 
 def _open_line(text: str) -> str | None:
@@ -197,10 +197,10 @@ def _after_last_sentence(line: str) -> str | None:
     """Text after the last sentence that ends in a line; None if no sentence does."""
     fragment = None
     for end in SENTENCE_END.finditer(line):
-        word, rest = end[1], line[end.end() :]
+        word, text_after = end[1], line[end.end() :]
         is_end = word is None or (len(word) > 2 and not word.isdigit() and word.lower() not in NO_SENTENCE_END)
-        if is_end and not rest[:1].islower():
-            fragment = rest
+        if is_end and not text_after[:1].islower():
+            fragment = text_after
     return fragment
 
 

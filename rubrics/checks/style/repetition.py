@@ -125,7 +125,7 @@ def _normalise(raw: WordColumn) -> WordColumn:
 
 
 def _count_repeated(words: WordColumn, n: int, row_count: int) -> tuple[Numbers, Numbers]:
-    """Number of phrases of n words, and of those that occurred before in the same text: both (text,)."""
+    """(count of phrases of n words, count of phrases that occurred before in the same text): both (text,)."""
     ids, base, width = words.ids, len(words.vocabulary), 1
     while width < n and len(ids):
         step = min(width, n - width)  # two adjacent or overlapping phrases identify the longer one
@@ -141,7 +141,7 @@ def _count_repeated(words: WordColumn, n: int, row_count: int) -> tuple[Numbers,
 
 
 def _small(values: Numbers, base: int) -> tuple[Numbers, int]:
-    """Values below a base, renumbered if the product of two of them may exceed 64 bits."""
+    """Values below a base; renumbered if the product of two of them may exceed 64 bits."""
     if base <= MOST_BASE:
         return values, base
     numbered = pa.array(values).dictionary_encode()

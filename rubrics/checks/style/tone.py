@@ -47,13 +47,13 @@ def find_disguised(texts: pa.Array, words: frozenset[str]) -> list[tuple[str, ..
     is_likely = pc.match_substring_regex(texts, HINT)
     likely_rows = pc.indices_nonzero(is_likely).to_pylist()
     for row, text in zip(likely_rows, texts.filter(is_likely).to_pylist(), strict=True):
-        found_by_text[row] = tuple(dict.fromkeys(_find(text.lower(), _long_enough(words))))
+        found_by_text[row] = tuple(dict.fromkeys(_find(text.lower(), _words_by_shape(words))))
     return found_by_text
 
 
 @lru_cache(maxsize=64)
-def _long_enough(words: frozenset[str]) -> dict[tuple[int, str], list[str]]:
-    """Words long enough to be recognised in disguise, sorted, by length and first letter."""
+def _words_by_shape(words: frozenset[str]) -> dict[tuple[int, str], list[str]]:
+    """(length, first letter) -> sorted words that are long enough to be recognised in disguise."""
     words_by_shape: dict[tuple[int, str], list[str]] = {}
     for word in sorted(words):
         if len(word) >= LEAST_LETTERS and word.isascii() and word.isalpha():
@@ -66,8 +66,8 @@ def _find(text: str, words_by_shape: dict[tuple[int, str], list[str]]) -> Iterat
     words = [word for group in words_by_shape.values() for word in group]
     spaced = "\n".join({re.sub("[ ._-]", "", run.group()) for run in SPACED.finditer(text)})
     yield from (word for word in words if word in spaced)
-    drawn = {token for token in re.findall("[a-z]+", text) if DRAWN_OUT.search(token)}
-    short = {DRAWN_OUT.sub(replacement, token) for token in drawn for replacement in (r"\1", r"\1\1")}
+    drawn_out_words = {token for token in re.findall("[a-z]+", text) if DRAWN_OUT.search(token)}
+    short = {DRAWN_OUT.sub(replacement, token) for token in drawn_out_words for replacement in (r"\1", r"\1\1")}
     yield from (word for word in words if word in short)
 
 

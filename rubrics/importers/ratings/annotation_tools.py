@@ -110,12 +110,12 @@ def _notes_and_marks(annotation: Row, naming: Naming, left_out: LeftOut) -> tupl
 def _value(name: str, kind: str, value: Any) -> Any:
     if not isinstance(value, dict):
         raise Misfit(f"{name}: found {shown_value(value)}, expected a mapping with {kind}")
-    chosen = _textarea(name, value) if kind == "textarea" else value.get(kind)
-    if isinstance(chosen, list):
-        if len(chosen) > 1:
-            raise Misfit(f"{name}: found {len(chosen)} {kind}, expected one")
-        return chosen[0] if chosen else None
-    return chosen
+    raw_value = _textarea(name, value) if kind == "textarea" else value.get(kind)
+    if isinstance(raw_value, list):
+        if len(raw_value) > 1:
+            raise Misfit(f"{name}: found {len(raw_value)} {kind}, expected one")
+        return raw_value[0] if raw_value else None
+    return raw_value
 
 
 def _textarea(name: str, value: Any) -> Any:
@@ -147,8 +147,8 @@ def read_potato_row(row: Row, naming: Naming, left_out: LeftOut) -> Sequence[She
     row_notes = cell_of(NOTES, row, naming)
     criterion_notes, notes = (row_notes, []) if isinstance(row_notes, dict) else ({}, [notes_text(row_notes)])
     for scheme, values in _schemes(row):
-        if (chosen := _chosen_label(scheme, values, naming)) is not None:
-            marks.append(Mark(scheme, chosen, notes=notes_text(criterion_notes.get(scheme))))
+        if (chosen_label := _chosen_label(scheme, values, naming)) is not None:
+            marks.append(Mark(scheme, chosen_label, notes=notes_text(criterion_notes.get(scheme))))
             continue
         for name, value in values.items():
             if name == NOTES and not naming.is_criterion(NOTES):

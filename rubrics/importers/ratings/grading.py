@@ -286,7 +286,8 @@ class Scales:
 
     def find(self, name: str, scheme: str | None = None) -> str | None:
         """Id of the criterion with that name in the file; None if there is none, or more than one."""
-        # The first mapping with the name decides: in a later mapping, a name that is ambiguous here may be an id.
+        # The first mapping that has the name decides. An ambiguous name has an empty id there, and is not searched
+        # further.
         criterion_id = self.ids_in_schemes.get((scheme, folded(name))) if scheme else None
         criterion_id = self.ids.get(name) if criterion_id is None else criterion_id
         criterion_id = self.plain_ids.get(folded(name)) if criterion_id is None else criterion_id

@@ -170,8 +170,8 @@ def _step_error(value: Any, index: int) -> MarkedStep | None:
 
 
 def _part(value: Row, names: Sequence[str], index: int) -> str | None:
-    given = next((value[name] for name in names if value.get(name) not in (None, "")), None)
-    return name_text(f"annotations[{index}].{names[0]}", given)
+    first_value = next((value[name] for name in names if value.get(name) not in (None, "")), None)
+    return name_text(f"annotations[{index}].{names[0]}", first_value)
 
 
 def _first_present(text: str | None, names: Sequence[str], index: int) -> str:

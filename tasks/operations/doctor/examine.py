@@ -133,8 +133,8 @@ def examine_outputs(connection: duckdb.DuckDBPyConnection, *, is_deep: bool) -> 
         for stored_id, computed_id in ids
         if stored_id != computed_id
     )
-    checked = all_count if is_deep else min(SAMPLE_ROWS, all_count)
-    summary = f"{checked:,} of {counted(all_count, 'output')}: each id matches its content"
+    checked_count = all_count if is_deep else min(SAMPLE_ROWS, all_count)
+    summary = f"{checked_count:,} of {counted(all_count, 'output')}: each id matches its content"
     yield from findings_or_ok(
         (DoctorFinding("outputs", PROBLEM, fault, _CHANGED) for fault in wrong), "outputs", summary
     )

@@ -23,7 +23,7 @@ class DoctorFinding:
 
 
 def at_most(findings: Iterable[DoctorFinding]) -> Iterator[DoctorFinding]:
-    """First `MOST_LISTED` findings of a check, and one that counts the others."""
+    """First `MOST_LISTED` findings of a check, then one finding that counts the others."""
     remaining = iter(findings)
     yield from islice(remaining, MOST_LISTED)
     more = list(remaining)

@@ -374,9 +374,13 @@ async def _ask_questions(settings: JudgeSettings, key: str) -> tuple[int, int, s
             reply = await _send_patiently(connection, request_body(settings, request, 0, settings.token_limit()))
         if isinstance(reply, Failure):
             return reply.reason, reply
-        (read,) = read_parts(request, reply, is_plain=settings.is_plain)
-        loose_count += read.status in READ and parse_body((reply.text or "").encode()) is None
-        return (None if read.status in READ else describe_unreadable(reply.text, read.status, read.rationale)), None
+        (read_reply,) = read_parts(request, reply, is_plain=settings.is_plain)
+        loose_count += read_reply.status in READ and parse_body((reply.text or "").encode()) is None
+        return (
+            None
+            if read_reply.status in READ
+            else describe_unreadable(reply.text, read_reply.status, read_reply.rationale)
+        ), None
 
     connection = Connection(settings, settings, key)
     try:
@@ -452,7 +456,7 @@ def write_judge_file(judge: str, path: Path) -> DoctorFinding:
 
 
 async def _learn_settings(settings: JudgeSettings, key: str) -> tuple[JudgeSettings, str | None]:
-    """Settings with which a reply could be read; with the last fault if none could."""
+    """(settings that gave a readable reply, None), or (last settings, last fault)."""
     fault = "no request was sent"
     connection = Connection(settings, settings, key)
     try:
@@ -488,7 +492,7 @@ def _setting_to_change(settings: JudgeSettings, reply: Reply | Failure) -> tuple
 
 
 def _is_label(settings: JudgeSettings, text: str) -> bool:
-    """Whether a reply has one of the labels where it was asked for."""
+    """Whether a reply contains one of the labels in the requested place."""
     try:
         return orjson.loads(only_object(text, ["level"]) if settings.is_plain else text)["level"] in LABELS
     except (orjson.JSONDecodeError, LookupError, TypeError):

@@ -138,7 +138,7 @@ def _examine_broken(path: Path) -> DoctorFinding:
 
 
 def examine_unreadable(lake: Lake) -> Iterator[DoctorFinding]:
-    """Report unreadable files of unpublished runs: those that stop a resumed run, and those that it rewrites."""
+    """Report unreadable files of unpublished runs: some stop a resumed run, others are rewritten by it."""
     for path in sorted((lake.root / "runs").glob("*/")):
         folder = RunFolder(path)
         if folder.published_file.exists() or is_running(folder):
