@@ -19,11 +19,13 @@ from gradebook.flows.commands.options import (
 )
 from gradebook.flows.display.terminal import stderr, stdout
 from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.published.runs import latest_run
 from gradebook.tasks.ratings.rating_queue import Queue
 from gradebook.tasks.ratings.rating_session import RatingSession, opened_session
+from gradebook.tasks.ratings.run_ratings import prefers_people
 from gradebook.tasks.runs.request import read_request
 from gradebook.tasks.serving.rating_page import rating_app
 from gradebook.tasks.serving.serve import bind, serve_app
@@ -187,7 +189,14 @@ def _serve(session: RatingSession, names: list[str], listener: socket, host: str
 def _next_step(session: RatingSession) -> str:
     if session.has_pairs:
         return "all choices are in the lake, in the table preferences: `gradebook people agreement` sums them up"
-    return "all ratings are in the lake: `gradebook people agreement` compares them, `people calibrate` uses them"
+    preferred = [
+        name
+        for name, criterion in session.criteria.items()
+        if isinstance(criterion, Criterion) and prefers_people(criterion)
+    ]
+    again = f"; evaluate again: on {', '.join(preferred)} they count in place of the judge's verdicts"
+    uses = "`gradebook people agreement` compares them, `gradebook people calibrate` uses them"
+    return f"all ratings are in the lake: {uses}{again if preferred else ''}"
 
 
 def _run_to_rate(

@@ -10,7 +10,7 @@ from gradebook.rubrics.text.tables import Cells, Table, pick_columns, rows_cut, 
 from gradebook.rubrics.text.wording import counted, rate_words, score_words, signed_words
 from gradebook.tasks.comparing.attribution import ChangedCase, Explanation
 from gradebook.tasks.comparing.compare import Comparison, ModelComparison
-from gradebook.tasks.comparing.figures import ComparedRow, worst_first
+from gradebook.tasks.comparing.figures import ComparedRow, are_unchanged, worst_first
 from gradebook.tasks.comparing.gate import GateFinding
 from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparison
 from gradebook.tasks.comparing.second_opinion import SecondOpinion
@@ -75,7 +75,7 @@ def _compared_table(title: str, rows: Sequence[ComparedRow], *headings: str) -> 
 
 
 def _show_pair(pair: ModelComparison) -> None:
-    if pair.rows and all(row.is_unchanged for row in pair.rows):
+    if are_unchanged(pair.rows):
         for sentence in outcome_sentences(pair.rows):
             stdout.print(escape(plain(sentence)))
         return

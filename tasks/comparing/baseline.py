@@ -18,6 +18,7 @@ from gradebook.tasks.comparing.sides import (
     BASELINE_AND_RUN,
     Groups,
     RunPair,
+    alone_in_run,
     describe_judges,
     is_judged,
     pair_groups,
@@ -143,7 +144,8 @@ def baseline_notes(rubric_id: str, folder: RunFolder, baseline: str | None, gate
     notes = [stored.series["sentence"]] if stored.series else []
     notes += [stored.choice] if stored.choice else []
     if stored.not_compared:
-        notes.append(f"not compared with {stored.run_id}: {first_of(stored.not_compared, MOST_NAMED)}")
+        parts = [alone_in_run(part, stored.run_id) for part in stored.not_compared]
+        notes.append(f"not compared with {stored.run_id}: {first_of(parts, MOST_NAMED)}")
     return notes
 
 

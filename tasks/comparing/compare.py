@@ -275,7 +275,7 @@ class Comparison:
     """Comparison of two sides, one pair of models after the other.
 
     not_compared: criteria, models and outputs without a counterpart, with reasons. gate: None without a rule.
-    judges: how the judges differ, if they do. cases: how many cases were asked in another way.
+    judges: how the judges differ, if they do. cases: how many cases of the same id differ, and in what.
     """
 
     run_a: Row

@@ -118,7 +118,8 @@ def choose_rule(run: Run, shards: Sequence[str], failed_models: FailedModels) ->
         if expected is None
         else expected.sentence
     )
-    sentence = f"--require auto: with {counted(count, 'case')} the rule is {rule}; {why}"
+    meaning = " (not worse beyond chance)" if rule == CHANCE_RULE else ""
+    sentence = f"--require auto: with {counted(count, 'case')} the rule is `{rule}`{meaning}; {why}"
     write_text(run.folder.rule_file, json.dumps({"require": rule, "sentence": sentence}))
     run.folder.add_notes([sentence])
 

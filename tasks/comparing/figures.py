@@ -309,6 +309,17 @@ def pair_categories(
             yield category, *_category_pairs(sides, weights)
 
 
+def are_unchanged(rows: Sequence[ComparedRow]) -> bool:
+    """Whether every pair of all rows has the same output with the same score, or with none on both sides.
+
+    A row without any score, such as that of an optional criterion that nobody rated, hides no change.
+    """
+    without = [row for row in rows if not (row.figures.n or row.counts.unpaired_count)]
+    return any(row.is_unchanged for row in rows) and all(
+        row.counts.unchanged_count == row.counts.unscored_count if row in without else row.is_unchanged for row in rows
+    )
+
+
 def worst_first(rows: Iterable[ComparedRow]) -> list[ComparedRow]:
     """Sort rows: the overall score first, then regressions, each by difference."""
     return sorted(rows, key=lambda row: (row.scope != OVERALL, not row.is_regression, _difference(row)))

@@ -38,7 +38,7 @@ from gradebook.rubrics.statistics.significance import Chance
 from gradebook.rubrics.text.remarks import figure_words, unknown_figure_words
 from gradebook.rubrics.text.wording import counted, score_words
 from gradebook.tasks.comparing.case_pairs import PairCounts
-from gradebook.tasks.comparing.figures import ComparedRow, worst_first
+from gradebook.tasks.comparing.figures import ComparedRow, are_unchanged, worst_first
 
 MOST_FIGURES_NAMED = 12
 MOST_REASONS_NAMED = 3
@@ -290,7 +290,7 @@ def evaluate_gate(
     several. Missing scores may have any value: an outcome that depends on them is unknown.
     """
     rule = gate.parse()
-    reasons = [f"{description}: nothing to check the rule against" for description in alone] if needs_all else []
+    reasons = [*map(_alone_words, alone)] if needs_all else []
     all_grounds, is_known_to_fail, refused = [], False, list[Refusal]()
     for name, model_b, rows in models:
         figures, prefix = RowFigures(rows), "" if len(models) == 1 and not alone else f"{name}: "
@@ -305,7 +305,7 @@ def evaluate_gate(
                 refused.append(Refusal(model_b, Ship.UNDECIDED, _unchecked_words(why)))
             case is_failed:
                 grounds = _join_first([*map(figure_words, used_figures(rule, figures))])
-                if rows and all(row.is_unchanged for row in rows):
+                if are_unchanged(rows):
                     grounds = f"{grounds}: no output changed"
                 all_grounds.append(f"{prefix}{grounds}")
                 if is_failed:
@@ -317,6 +317,11 @@ def evaluate_gate(
     by_model = () if needs_all and alone else tuple(refused)
     alone_models = () if needs_all else tuple(alone)
     return GateFinding(gate, is_failed, tuple(reasons), tuple(all_grounds), is_undecided, alone_models, by_model)
+
+
+def _alone_words(description: str) -> str:
+    model, _, where = description.rpartition(": ")
+    return f"{model} is {where}, and all models decide"
 
 
 def _refusals(gate: GateRule, rule: Rule, rows: Sequence[ComparedRow], figures: str) -> Iterable[Refusal]:

@@ -40,6 +40,7 @@ from gradebook.tasks.comparing.sides import (
     BASELINE_AND_RUN,
     RunPair,
     Side,
+    alone_in_run,
     changed_cases,
     describe_difference,
     judge_difference,
@@ -117,7 +118,7 @@ class RunComparison:
     """Comparison of a published run (B) with its baseline (A). figures: its rows of the table, as `models`.
 
     banner: difference of the rubrics and judges, if any. gate: None without a rule. judges: how the judges differ.
-    cases: how many cases were asked in another way. alone: models that only one run has.
+    cases: how many cases of the same id differ, and in what. alone: models that only one run has.
     """
 
     run_id: str
@@ -311,7 +312,8 @@ def read_run_comparison(
         gate = GateFinding(rule, is_failed=True, reasons=(f"{judges} ({ACROSS_JUDGES} applies it)",), is_undecided=True)
     else:
         pair_rows = [PairRows(pair.name, of_b, pair.rows) for pair, (_, of_b) in zip(models, names, strict=True)]
-        gate = evaluate_gate(rule, pair_rows, alone, needs_all=needs_all_models, no_overall=no_overall_words(a, b))
+        named = [alone_in_run(description, baseline_run_id) for description in alone]
+        gate = evaluate_gate(rule, pair_rows, named, needs_all=needs_all_models, no_overall=no_overall_words(a, b))
     cases = changed_cases(connection, baseline_run_id, run_id)
     return RunComparison(
         run_id,

@@ -26,7 +26,7 @@ from gradebook.rubrics.text.wording import (
 )
 from gradebook.tasks.agreement.preferences import EQUAL
 from gradebook.tasks.comparing.decision_study import Components, DecisionStudy, Option
-from gradebook.tasks.comparing.figures import ComparedRow, worst_first
+from gradebook.tasks.comparing.figures import ComparedRow, are_unchanged, worst_first
 
 MOST_NAMED = 6
 WORSE, BETTER, NO_CHANGE = "worse", "better", "no"
@@ -69,7 +69,7 @@ def unchanged_sentence(rows: Sequence[ComparedRow]) -> str:
         return "No case has a score on both sides."
     is_paired, overall = all(row.is_paired for row in rows), overall_row(rows)
     unknown = ", and overall scores are not compared as the rubrics differ" if overall is None else ""
-    if all(row.is_unchanged for row in rows):
+    if are_unchanged(rows):
         pairs = counted(max(row.figures.n + row.counts.unscored_count for row in rows), "pair")
         return f"No output changed: A and B have the same outputs with the same verdicts in {pairs}{unknown}."
     if left_open := _left_open_words(rows):

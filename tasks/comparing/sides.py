@@ -277,6 +277,14 @@ def pair_groups(connection: duckdb.DuckDBPyConnection, wanted: RunPair) -> tuple
     return pairs, alone
 
 
+def alone_in_run(description: str, baseline: str) -> str:
+    """Description of a model that only one side has, in words of the run that is compared with a baseline."""
+    of_baseline, of_run = (description.removesuffix(f"only in run {side}") for side in "AB")
+    if of_baseline != description:
+        return f"{of_baseline}only in {baseline}"
+    return description if of_run == description else f"{of_run}only in this run"
+
+
 def _same_pairs(of_a: Sequence[Row], of_b: Sequence[Row]) -> Iterator[Groups]:
     """Pairs of the same model: same checkpoint if both runs have it, otherwise old checkpoint → new checkpoint."""
     lefts = [[group for group in side if group not in other] for side, other in ((of_a, of_b), (of_b, of_a))]
@@ -363,13 +371,13 @@ def describe_difference(a: Side, b: Side, compared_count: int, cases: str | None
     rubrics = None if is_one_version(a, b) else _rubrics_banner(a, b, compared_count)
     stopped = [_stopped_banner(side) for side in (a, b)]
     judges = judges_banner(judge_difference(a, b))
-    prompts = None if cases is None else f"B was asked in another way than A: {cases}."
+    prompts = None if cases is None else f"The cases of B differ from those of A: {cases}."
     banners = (rubrics, *stopped, judges, _embedders_banner(a, b), _baselines_banner(a, b), prompts)
     return " ".join(banner for banner in banners if banner) or None
 
 
 def changed_cases(connection: duckdb.DuckDBPyConnection, run_a: str, run_b: str) -> str | None:
-    """How many cases of the same id were asked in another way; None if no case was.
+    """How many cases of the same id differ, and in what; None if none does.
 
     connection: with the outputs and scores of both runs.
     """

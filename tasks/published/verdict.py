@@ -20,6 +20,7 @@ from gradebook.rubrics.text.wording import (
 )
 from gradebook.tasks.agreement.standing import MOST_BIAS, JudgeStanding, Trust
 from gradebook.tasks.comparing.expected_power import MOST_MARGIN
+from gradebook.tasks.comparing.figures import are_unchanged
 from gradebook.tasks.comparing.gate import WORSE, gate_rule, open_words
 from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparison
 from gradebook.tasks.comparing.stopping import stopped_by_suite, stopped_words
@@ -154,7 +155,10 @@ def _reasons_clause(grounds: Grounds, models: Sequence[ModelVerdict]) -> str:
         return names + (not_shipping or models)[0].reason
     first_models = not_shipping[:MOST_NAMED]
     more = len(not_shipping) - len(first_models)
-    sentence = "; ".join(f"{verdict.model}: {verdict.reason}" for verdict in first_models)
+    names_by_reason: dict[str, list[str]] = {}
+    for verdict in first_models:
+        names_by_reason.setdefault(verdict.reason, []).append(verdict.model)
+    sentence = "; ".join(f"{_join_first(names)}: {reason}" for reason, names in names_by_reason.items())
     return sentence + (f"; and of {more:,} more" if more else "")
 
 
@@ -419,7 +423,7 @@ def _baseline_clauses(grounds: Grounds, comparison: RunComparison) -> Iterator[s
     if failed := [*grounds.settings.get("baseline_failed_models", ())]:
         yield f"{baseline} did not meet the gates of {_join_first(failed)}"
     if comparison.cases is not None:
-        yield f"asked in another way: {comparison.cases}"
+        yield f"the cases changed: {comparison.cases}"
     if (stopped := stopped_words(grounds.run)) is not None:
         yield stopped
 
@@ -440,7 +444,7 @@ def _lone_models(comparison: RunComparison, side: str) -> list[str]:
 
 def _outcome_of(pair: ComparedModels) -> Chance | str:
     overall = next((row for row in pair.rows if row.scope == OVERALL), None)
-    if pair.rows and all(row.is_unchanged for row in pair.rows):
+    if are_unchanged(pair.rows):
         return UNCHANGED if overall is not None else SAME_CRITERIA
     if overall is None:
         return Chance.UNKNOWN

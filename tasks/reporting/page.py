@@ -139,7 +139,7 @@ MOST_CRITERIA = 20
 MOST_CHANGES = 16
 MOST_FACTS = 4
 MOST_STEPS = 2  # to do next: the cases to read, and the criterion to work on
-MOST_VERDICT_LINES = 4
+MOST_VERDICT_LINES, MOST_REASON_LINES = 4, 4
 CELLS_WIDTH = 340  # the slanted name of the last model extends beyond it
 LINE, QUESTION_LINE = 20, 16  # units
 LABEL_LETTERS, HALF_LABEL_LETTERS, HEAD_LETTERS, VERDICT_LETTERS = 29, 13, 100, 84
@@ -186,10 +186,11 @@ def _head(source: ReportSource) -> tuple[list[Row], int]:
     banner = None if source.comparison is None else source.comparison.banner
     first, *others = verdict.lines
     sentence = [(line, kind, _TEXT + 3) for line in _lines(first, VERDICT_LETTERS, MOST_VERDICT_LINES)]
-    sentences = [*others, *(f"• {fact.sentence}" for fact in verdict.details[:MOST_FACTS])]
+    sentences = [f"• {fact.sentence}" for fact in verdict.details[:MOST_FACTS]]
     sentences += [f"Next: {step.sentence}" for step in verdict.next_steps[:MOST_STEPS]]
     lines = [
         *sentence,
+        *((line, "plain", _TEXT) for text in others for line in _lines(text, HEAD_LETTERS, MOST_REASON_LINES)),
         *((line, "plain", _TEXT) for text in sentences for line in _lines(text, HEAD_LETTERS, 2)),
         (f"{run['rubric_id']} {run['rubric_version']}", "plain", _TITLE),
         (" · ".join(facts), "soft", _TEXT),
@@ -204,9 +205,8 @@ def _head(source: ReportSource) -> tuple[list[Row], int]:
 
 
 def _lines(sentence: str, most_letters: int, most_lines: int) -> list[str]:
-    """Sentence on lines of the picture; its last line is cut if there are more."""
-    lines = textwrap.wrap(sentence, most_letters, break_on_hyphens=False)
-    return [*lines[: most_lines - 1], *([" ".join(lines[most_lines - 1 :])] if len(lines) >= most_lines else [])]
+    """Sentence on lines of the picture; one that takes more loses its end."""
+    return textwrap.wrap(sentence, most_letters, break_on_hyphens=False, max_lines=most_lines, placeholder=" …")
 
 
 def _means(source: ReportSource, labels: Labels) -> tuple[list[Row], dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Cases of the same id that two runs asked in another way: said in the banner, with how many."""
+"""Cases of the same id that differ between two runs: said in the banner, with how many."""
 
 import json
 from typing import Any
@@ -65,5 +65,5 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     ],
 )
 def test_the_banner_says_how_many_cases_were_asked_in_another_way(lake, run_id, words):
-    expected = words and f"B was asked in another way than A: {words}."
+    expected = words and f"The cases of B differ from those of A: {words}."
     assert compare_runs(lake, "a", run_id, ComparisonOptions(resample_count=0)).banner == expected

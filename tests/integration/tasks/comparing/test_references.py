@@ -158,3 +158,26 @@ def test_a_model_that_never_met_its_gates_leaves_the_others_their_baseline(tmp_p
     assert baselines == [None if night is None else f"n{night}" for night in expected]
     ends = [line.partition(" did not meet the gates of ")[2].split(";")[0].rstrip(".") for line in lines]
     assert ends[-1] == failed
+
+
+OPTIONAL = """  - id: tone
+    description: Is it kind?
+    required: false
+    method: {type: ratings}
+    levels: [{id: unkind, score: 0}, {id: kind, score: 1}]
+"""
+
+
+def test_a_night_is_unchanged_although_nobody_rated_an_optional_criterion(tmp_path):
+    rubric = write_brief_rubric(tmp_path)
+    rubric.write_text(rubric.read_text(encoding="utf-8") + OPTIONAL, encoding="utf-8")
+    files = [write_checkpoint(tmp_path / f"{model}.jsonl", 12 * (model == "a"), model=model) for model in "ab"]
+    outputs = tmp_path / "o.jsonl"
+    outputs.write_text("".join(file.read_text(encoding="utf-8") for file in files), encoding="utf-8")
+    publish(outputs, rubric, run_id="first")
+    lines = publish(outputs, rubric, run_id="second", baseline="first", require="not_worse_by(0.02)").verdict.lines
+    assert lines == (
+        "a may ship; b may not ship.",
+        "b: the mean is 0.000 (needs 0.25).",
+        "Every output and verdict is that of first.",
+    )

@@ -221,7 +221,7 @@ def test_a_first_run_has_no_comparison_and_its_rule_fails_nothing(folder):
 
 @pytest.mark.nightly
 def test_unpaired_parts_are_noted(folder):
-    shown = "not compared with b: brief: another description and method; n: only in run A; new: only in run B"
+    shown = "not compared with b: brief: another description and method; n: only in b; new: only in this run"
     assert summarise(lake_in(folder), "c").run["notes"][-1] == shown
 
 
@@ -259,7 +259,7 @@ def test_over_another_rubric_version_the_overall_difference_is_unknown(folder):
     (unmet,) = found.unmet
     assert unmet == (
         "gate undecided: required not (mean_diff < 0), found m: the rubric changed from words 1.0.0 to words 2.0.0, "
-        "so overall scores are not compared; not compared: n: only in run A; new: only in run B"
+        "so overall scores are not compared; not compared: n: only in b; new: only in this run"
     )
 
 
@@ -269,7 +269,7 @@ def test_a_model_that_joins_or_leaves_decides_only_if_it_is_asked_for(folder, ne
     with connect(lake_in(folder), read_only=True) as connection:
         found = read_run_comparison(connection, lake_in(folder), "c", "b", rule, needs_all_models=needs_all).gate
     assert (found.outcome, found.is_failed) == (outcome, needs_all)
-    assert found.sentence.count("n: only in run A") == found.sentence.count("new: only in run B") == 1
+    assert found.sentence.count("n: only in b") == found.sentence.count("new: only in this run") == 1
 
 
 @pytest.mark.nightly
