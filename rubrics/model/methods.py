@@ -266,6 +266,11 @@ class ClaimsMethod(MethodSettings):
         """A judge, and the columns that the method reads."""
         return frozenset({"judge", self.against, self.of})
 
+    @property
+    def finds_claims(self) -> bool:
+        """Whether a judge has to find the claims; sentences and those that cite are known without one."""
+        return self.precision == "claim" and self.measure not in CITATION_MEASURES
+
     @model_validator(mode="after")
     def _measure_fits(self) -> Self:
         required = {"recall": "reference", "f1": "reference"} | dict.fromkeys(

@@ -9,6 +9,7 @@ batched_criteria  render_packed, read_packed: several criteria in one request
 reply_parser      ReadReply, read_reply, read_ending, parse_reply
 distributions     read_distribution, verdict_of, read_levels: distributions over levels, and their scores
 decisions         typed_question, read_answers: criteria as questions that are answered with probabilities
+typed_parts       preference_question, step_questions_of, claim_questions: parts of outputs as such questions
 combine_opinions  combine_opinions, find_unsure: one verdict from several votes
 claims            render_extraction, render_verification: claims of a text, and their verification against a source
 step_marks        render_steps, read_steps: steps of an agent labelled one by one

@@ -70,14 +70,15 @@ def kind_of(criterion: Criterion) -> Kind:
     A statement with plain levels (fail and pass, no and yes) is a predicate; three to ten levels with different scores
     are a score; everything else is a choice, also two levels with descriptions, as the question may ask for either.
     """
-    return _kind(criterion.ranked_levels, can_abstain=_can_abstain(criterion))
+    return level_kind(criterion.ranked_levels, can_abstain=_can_abstain(criterion))
 
 
 def _can_abstain(criterion: Criterion) -> bool:
     return isinstance(criterion.method, JudgeMethod) and criterion.method.can_abstain
 
 
-def _kind(levels: Sequence[Level], *, can_abstain: bool) -> Kind:
+def level_kind(levels: Sequence[Level], *, can_abstain: bool = False) -> Kind:
+    """Kind of a question about levels. levels: worst first."""
     if can_abstain:  # only a choice can have this option
         return "choice"
     if len(levels) == 2:
@@ -106,16 +107,25 @@ def typed_question(criterion: Criterion, request_key: str, number: int = 1) -> T
     """Write a criterion as a question. number: its place in the request. The same key gives the same question."""
     sections = read_sections(DECISIONS_PROMPT)
     levels, can_abstain = criterion.ranked_levels, _can_abstain(criterion)
-    kind = _kind(levels, can_abstain=can_abstain)
+    kind = level_kind(levels, can_abstain=can_abstain)
     guidance = criterion.method.guidance if isinstance(criterion.method, JudgeMethod) else None
+    instructions = guided(criterion, guidance, sections["predicate"] if kind == "predicate" else None)
+    options = level_options(levels, kind, request_key, can_abstain=can_abstain)
+    return TypedQuestion(f"q{number}_{request_key[:12]}", kind, instructions, options)
+
+
+def guided(criterion: Criterion, guidance: str | None, met: str | None = None) -> str:
+    """Instructions of a criterion's question. met: what true and false mean, of a predicate."""
     lines = [criterion.description if criterion.name is None else f"{criterion.name}: {criterion.description}"]
-    lines += [sections["predicate"]] if kind == "predicate" else []
-    lines += [f"{sections['guidance']} {guidance}"] if guidance else []
-    options = _options(levels, kind, request_key, can_abstain=can_abstain)
-    return TypedQuestion(f"q{number}_{request_key[:12]}", kind, "\n".join(lines), options)
+    lines += [met] if met else []
+    lines += [f"{read_sections(DECISIONS_PROMPT)['guidance']} {guidance}"] if guidance else []
+    return "\n".join(lines)
 
 
-def _options(levels: Sequence[Level], kind: Kind, request_key: str, *, can_abstain: bool) -> tuple[Option, ...]:
+def level_options(
+    levels: Sequence[Level], kind: Kind, request_key: str, *, can_abstain: bool = False
+) -> tuple[Option, ...]:
+    """Options of a question about levels, of a choice in an order that the key draws. levels: worst first."""
     if kind == "predicate":
         return (Option(FALSE, levels[0].id), Option(TRUE, levels[1].id))
     sections = read_sections(DECISIONS_PROMPT)
@@ -128,9 +138,14 @@ def _options(levels: Sequence[Level], kind: Kind, request_key: str, *, can_absta
         texts[None] = sections["unable"]
     if kind == "score":
         return tuple(Option(str(index), level_id, text) for index, (level_id, text) in enumerate(texts.items()))
+    return shuffled_options(texts, request_key)
+
+
+def shuffled_options(texts: Mapping[str | None, str], key: str) -> tuple[Option, ...]:
+    """Options of a choice under letters, in an order that the key draws. texts: by level id."""
     names = LETTERS if len(texts) <= len(LETTERS) else CODES
     listed = [*texts.items()]
-    shuffled = [listed[int(index)] for index in shuffle_labels([*map(str, range(len(texts)))], request_key)]
+    shuffled = [listed[int(index)] for index in shuffle_labels([*map(str, range(len(texts)))], key)]
     return tuple(Option(name, level_id, text) for name, (level_id, text) in zip(names, shuffled, strict=False))
 
 

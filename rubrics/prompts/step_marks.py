@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from gradebook.rubrics.model.json_values import digest_of, drop_none
 from gradebook.rubrics.model.methods import JudgeMethod
 from gradebook.rubrics.model.rubric import Criterion
-from gradebook.rubrics.model.taxonomy import NamedError, StepMark, Taxonomy
+from gradebook.rubrics.model.taxonomy import NamedError, StepMark, Taxonomy, ranked_severities
 from gradebook.rubrics.prompts.prompt import Case, Labels, case_shown, label_of
 from gradebook.rubrics.prompts.prompt_text import file_digest, fold_text, read_sections, shown_json
 from gradebook.rubrics.prompts.reply_parser import (
@@ -111,6 +111,11 @@ class StepCriterion:
             }
         )
 
+    @property
+    def error_texts(self) -> dict[str, str]:
+        """Meaning and description of each error, by its name."""
+        return {entry["error"]: ": ".join(list(entry.values())[1:]) for entry in self._error_meanings()}
+
     def _error_meanings(self) -> list[dict[str, str]]:
         types = self.taxonomy.types if self.taxonomy else ()
         kinds = [(error_type, kind) for error_type in types for kind in error_type.subtypes or (error_type,)]
@@ -122,6 +127,13 @@ class StepCriterion:
             | ({"description": kind.description} if kind.description else {})
             for name, (error_type, kind) in zip(self.errors, kinds, strict=True)
         ]
+
+
+def step_criterion(criterion: Criterion, taxonomy: Taxonomy | None) -> StepCriterion:
+    """The criterion with the errors and severities that its judge may name; severities from slight to grave."""
+    without_severities = StepCriterion(criterion, taxonomy, ())
+    penalties = without_severities.method.penalties or (taxonomy.severities if taxonomy else {})
+    return StepCriterion(criterion, taxonomy, ranked_severities(penalties))
 
 
 def judged_steps(case: Case) -> tuple[int, ...]:
@@ -154,16 +166,21 @@ def render_steps(
     sections = read_sections(STEPS_VERSION)
     fields = [*(["error"] if step_criterion.errors else []), *(["severity"] if step_criterion.severities else [])]
     system = sections["system"].replace("{fields}", "\n".join(sections[name] for name in fields)).rstrip()
+    before_case, _, rest = sections["user"].partition("{case}")
+    before_criterion, _, rest = rest.partition("{criterion}")
+    before_steps, _, after = rest.partition("{steps}")
+    pieces = (before_case, shown_json(steps_shown(case)), before_criterion, shown_json(step_criterion.shown(labels)))
+    user = "".join((*pieces, before_steps, json.dumps(list(steps)), after))
+    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+
+def steps_shown(case: Case) -> dict[str, Any]:
+    """Case with its steps and, where the output is one of them, its place, as the JSON object CASE of a request."""
     content = case_shown(case)
     if case.trajectory is not None and case.trajectory.answer_index is not None:
         answer = {"step": case.trajectory.answer_index, "kind": "model", "is_output": True}
         content["steps"] = [*content["steps"], answer]
-    before_case, _, rest = sections["user"].partition("{case}")
-    before_criterion, _, rest = rest.partition("{criterion}")
-    before_steps, _, after = rest.partition("{steps}")
-    pieces = (before_case, shown_json(content), before_criterion, shown_json(step_criterion.shown(labels)))
-    user = "".join((*pieces, before_steps, json.dumps(list(steps)), after))
-    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+    return content
 
 
 def steps_schema(step_criterion: StepCriterion, labels: Labels) -> dict[str, Any]:
@@ -276,12 +293,18 @@ def marks_of(stored: str, scores: Mapping[str, float]) -> tuple[tuple[StepMark, 
 
 
 def steps_key(
-    judge_digest: str, step_criterion: StepCriterion, of_case: str, steps: Sequence[int], replicate: int = 0
+    judge_digest: str,
+    step_criterion: StepCriterion,
+    of_case: str,
+    steps: Sequence[int],
+    replicate: int = 0,
+    *,
+    prompt: str = STEPS_VERSION,
 ) -> str:
     """Key under which a question about some steps is paid for once, 32 hex digits.
 
-    of_case: `case_digest` of the case.
+    of_case: `case_digest` of the case; prompt: name of the prompt file.
     """
-    prompt, numbers = file_digest(STEPS_VERSION), ",".join(map(str, steps))
+    numbers = ",".join(map(str, steps))
     again = f"|{replicate}" if replicate else ""
-    return digest_of(f"steps|{judge_digest}|{prompt}|{step_criterion.digest}|{of_case}|{numbers}{again}")
+    return digest_of(f"steps|{judge_digest}|{file_digest(prompt)}|{step_criterion.digest}|{of_case}|{numbers}{again}")

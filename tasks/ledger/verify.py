@@ -26,7 +26,7 @@ from gradebook.rubrics.prompts.decisions import question_digest, read_answers, t
 from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID
 from gradebook.rubrics.prompts.media import has_media
 from gradebook.rubrics.prompts.objects import OBJECT_CRITERION_ID
-from gradebook.rubrics.prompts.preference import preference_key
+from gradebook.rubrics.prompts.preference import PREFERENCE_VERSION, preference_key
 from gradebook.rubrics.prompts.prompt import (
     Case,
     PromptStyle,
@@ -38,6 +38,7 @@ from gradebook.rubrics.prompts.prompt import (
 )
 from gradebook.rubrics.prompts.reply_parser import ReadReply, only_object
 from gradebook.rubrics.prompts.trajectory import trajectory_of
+from gradebook.rubrics.prompts.typed_parts import PARTS_PROMPT
 from gradebook.tasks.judging.replies.judgment_row import distribution_text
 from gradebook.tasks.judging.replies.question import Question
 from gradebook.tasks.judging.replies.recorded_judge import RecordedReply, read_recorded
@@ -397,9 +398,10 @@ def preference_keys(row: Row, runs: Mapping[str, PayingRun], rubrics: RubricCach
     if has_media(row["prompt"], row["output"]) or has_media(None, row["other"]):
         return
     case = stored_case(row)
-    for digest, replicate in product(dict.fromkeys(judge.digest for judge in run.judges), row["replicates"]):
+    prompts = {judge.digest: PARTS_PROMPT if is_typed(judge.identity) else PREFERENCE_VERSION for judge in run.judges}
+    for (digest, prompt), replicate in product(prompts.items(), row["replicates"]):
         first, second = (
-            preference_key(digest, criterion, case, row["other"], replicate, is_swapped=is_swapped)
+            preference_key(digest, criterion, case, row["other"], replicate, is_swapped=is_swapped, prompt=prompt)
             for is_swapped in (False, True)
         )
         yield first, second

@@ -16,13 +16,14 @@ from gradebook.rubrics.model.claim_marks import score_claims_of
 from gradebook.rubrics.model.methods import CITATION_MEASURES, ClaimsMethod
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.verdicts import OPINION_SCHEMA, verdict_table
-from gradebook.rubrics.prompts.claims import CheckedClaim, Claim, claims_of
+from gradebook.rubrics.prompts.claims import CLAIMS_AT_ONCE, CheckedClaim, Claim, claims_of
 from gradebook.rubrics.prompts.reply_parser import is_quoted
 from gradebook.tasks.judging.opinions.parts import CLAIM_SCALE, ClaimVote, PartList, claim_lists, combine_parts
 from gradebook.tasks.judging.prices import prompt_bytes
 from gradebook.tasks.judging.replies.list_questions import (
     ClaimUnit,
     ListQuestion,
+    asked_judge,
     citation_parts,
     claim_packs,
     claim_units,
@@ -114,6 +115,7 @@ class ClaimsScoring(ListMethod):
         method, writer_index = criterion.method_as(ClaimsMethod), lists.judge.writer_index
         usual_count = _claims_of_sentence(planning.ledger)
         opinions = lists.judge.list_votes(criterion.id)
+        size = lists.judge.typed_at_once(criterion.id) or CLAIMS_AT_ONCE
         counts = {index: ListCount() for index in (writer_index, *(opinion.judge_index for opinion in opinions))}
         for shard in planning.shards_of(criterion):
             units = [
@@ -126,11 +128,12 @@ class ClaimsScoring(ListMethod):
                 lists, criterion.id, method, writer.judge_digest, units, counts[writer_index]
             )
             packs = (
-                claim_lists(method, criterion.id, unit, claims, [{} for _ in claims]) for unit, claims in with_claims
+                claim_lists(method, criterion.id, unit, claims, [{} for _ in claims], size)
+                for unit, claims in with_claims
             )
             lists.count_votes(opinions, CLAIM_SCALE, [*chain.from_iterable(packs)], counts)
             for unit in without_claims:
-                _add_usual_requests(lists.judge, unit, opinions, counts, usual_count)
+                _add_usual_requests(lists.judge, unit, opinions, counts, usual_count, size)
         return counts
 
     def score_by(
@@ -192,18 +195,25 @@ def _split_units(
 
 
 def _add_usual_requests(
-    judge: Judge, unit: ClaimUnit, opinions: Sequence[Opinion], counts: Mapping[int, ListCount], usual_count: float
+    judge: Judge,
+    unit: ClaimUnit,
+    opinions: Sequence[Opinion],
+    counts: Mapping[int, ListCount],
+    usual_count: float,
+    size: int,
 ) -> None:
     """Add the requests that verify the claims of a text before they are known. usual_count: claims of a sentence."""
     sentence_count = sum(len(window.sentences) for window in unit.windows)
     usual = Claim(0, 0, 0, USUAL_CLAIM, USUAL_CLAIM, "verifiable")
-    packs = claim_packs([usual] * round(sentence_count * usual_count))
+    packs = claim_packs([usual] * round(sentence_count * usual_count), size)
     if not packs:
         return
-    question = verification_question(unit, packs[0], "", "")
-    byte_count = len(packs) * prompt_bytes(question.render(), question.schema)
     for _, opinion in judge.drawn_votes(opinions, [unit.output_id]):
-        count = counts[opinion.judge_index]
+        model, count = judge.members[opinion.judge_index].as_model, counts[opinion.judge_index]
+        if model is None:
+            continue
+        question = verification_question(unit, packs[0], "", asked_judge(model))
+        byte_count = len(packs) * prompt_bytes(question.render(), question.schema)
         count.request_count += len(packs)
         count.byte_count += byte_count
         if judge.is_conditional(opinion, opinions):
@@ -249,7 +259,7 @@ def _find_claims(texts: Sequence[_CheckedText], criterion_id: str, method: Claim
     for text in texts:
         ready_claims = known_claims(method, text.unit)
         if ready_claims is None:
-            extractions.append((text, list(extraction_questions(text.unit, criterion_id, asker.judge_digest))))
+            extractions.append((text, list(extraction_questions(text.unit, criterion_id, asker.judge.digest))))
         else:
             text.claims = list(ready_claims)
     answers = asker.ask(question for _, questions in extractions for question in questions)
@@ -266,10 +276,11 @@ def _find_claims(texts: Sequence[_CheckedText], criterion_id: str, method: Claim
 
 def _verify_claims(texts: Sequence[_CheckedText], criterion_id: str, method: ClaimsMethod, judges: ListJudges) -> None:
     lists: list[PartList[CheckedClaim]] = []
+    size = judges.judge.typed_at_once(criterion_id) or CLAIMS_AT_ONCE
     for text in texts:
         text.votes = {index: {} for index in text.verifiable}
         claims, votes = [text.claims[index] for index in text.votes], [*text.votes.values()]
-        lists += claim_lists(method, criterion_id, text.unit, claims, votes)
+        lists += claim_lists(method, criterion_id, text.unit, claims, votes, size)
     judges.ask_votes(criterion_id, CLAIM_SCALE, lists)
     votes_of_all = [votes for text in texts for votes in text.votes.values()]
     combined = iter(combine_parts(judges.judge, CLAIM_SCALE, votes_of_all))

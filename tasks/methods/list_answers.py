@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.tasks.judging.opinions.parts import PartList, Scale, is_unsure
-from gradebook.tasks.judging.replies.list_questions import ListAnswer, ListQuestion
+from gradebook.tasks.judging.replies.list_questions import ListAnswer, ListQuestion, asked_judge
 from gradebook.tasks.judging.session.session import JudgingSession, Session
 from gradebook.tasks.judging.settings.judge import FIRST, Judge, Opinion
 from gradebook.tasks.lake.address import Lake
@@ -35,7 +35,7 @@ class ListAsker:
         """lake: lake with earlier replies in its ledger; None: no earlier replies."""
         self._run_id, self._lake, self._session = run_id, lake, session
         self._timing, self._saved = timing, saved
-        self.judge_digest: str = session.settings.judge_digest
+        self.judge = asked_judge(session.settings)
 
     def ask(self, questions: Iterable[ListQuestion]) -> Answers:
         """Answers by request key; equal questions are asked once."""
@@ -114,7 +114,7 @@ class ListJudges:
         by_judge: dict[int, list[ListQuestion]] = {index: [] for index in askers}
         votes: list[tuple[PartList[Said], Opinion, ListQuestion]] = []
         for row, opinion in self.judge.drawn_votes(opinions, [part_list.output_id for part_list in lists]):
-            question = lists[row].question(askers[opinion.judge_index].judge_digest, opinion.replicate)
+            question = lists[row].question(askers[opinion.judge_index].judge, opinion.replicate)
             by_judge[opinion.judge_index].append(question)
             votes.append((lists[row], opinion, question))
         answers = ask_judges([(askers[index], questions) for index, questions in by_judge.items()])

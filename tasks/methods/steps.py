@@ -10,10 +10,12 @@ import pyarrow as pa
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.taxonomy import describe_steps, score_steps
 from gradebook.rubrics.model.verdicts import verdict_table
+from gradebook.rubrics.prompts.step_marks import StepCriterion, step_criterion
+from gradebook.rubrics.prompts.typed_parts import questions_of_step
 from gradebook.rubrics.text.wording import counted
 from gradebook.tasks.judging.opinions.parts import QuotedMark, StepVote, combine_parts, step_lists, step_scale
-from gradebook.tasks.judging.replies.list_questions import StepUnit, step_criterion, step_unit
-from gradebook.tasks.judging.settings.judge import Opinion
+from gradebook.tasks.judging.replies.list_questions import StepUnit, step_unit
+from gradebook.tasks.judging.settings.judge import Judge, Opinion
 from gradebook.tasks.methods.list_answers import ListJudges, ListMethod
 from gradebook.tasks.methods.method import ScoringSetup
 from gradebook.tasks.planning.cases import read_cases
@@ -82,8 +84,9 @@ class StepsScoring(ListMethod):
         opinions = lists.judge.list_votes(criterion.id)
         counts = {opinion.judge_index: ListCount() for opinion in opinions}
         asked_criterion = step_criterion(criterion, planning.rubric.taxonomy)
+        size = _steps_at_once(lists.judge, asked_criterion)
         for shard in planning.shards_of(criterion):
-            units = (step_unit(asked_criterion, *case) for case in read_cases(shard, with_steps=True))
+            units = (step_unit(asked_criterion, *case, size) for case in read_cases(shard, with_steps=True))
             part_lists = [
                 step_list
                 for unit in units
@@ -106,7 +109,8 @@ class StepsScoring(ListMethod):
         """
         folder, taxonomy = setup.folder, setup.taxonomy
         asked_criterion = step_criterion(criterion, taxonomy)
-        units = (step_unit(asked_criterion, *case) for case in read_cases(shard, with_steps=True))
+        size = _steps_at_once(judges.judge, asked_criterion)
+        units = (step_unit(asked_criterion, *case, size) for case in read_cases(shard, with_steps=True))
         outputs = [_JudgedOutput(unit, {step: {} for steps in unit.windows for step in steps}) for unit in units]
         lists = [
             step_list for output in outputs for step_list in step_lists(asked_criterion, output.unit, output.votes)
@@ -124,6 +128,12 @@ class StepsScoring(ListMethod):
         judges.timing.row_count = len(outputs)
         penalties = asked_criterion.method.penalties or (taxonomy.severities if taxonomy else None)
         return _verdicts(folder.run_id, criterion, penalties, outputs)
+
+
+def _steps_at_once(judge: Judge, asked: StepCriterion) -> int:
+    """Steps of one question; of a decision model as many as its requests take."""
+    questions = judge.typed_at_once(asked.criterion.id)
+    return asked.method.steps_at_once if questions is None else max(questions // questions_of_step(asked), 1)
 
 
 def _step_table(run_id: str, criterion_id: str, outputs: Sequence[_JudgedOutput]) -> pa.Table:

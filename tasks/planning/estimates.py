@@ -22,7 +22,7 @@ from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID
 from gradebook.rubrics.prompts.objects import OBJECT_CRITERION_ID
 from gradebook.tasks.judging.opinions.parts import PartList, Scale, is_unsure
 from gradebook.tasks.judging.prices import BYTES_PER_TOKEN, Price, Usage, cost_usd, find_price, prompt_bytes
-from gradebook.tasks.judging.replies.list_questions import ListAnswer, ListQuestion
+from gradebook.tasks.judging.replies.list_questions import ListAnswer, ListQuestion, asked_judge
 from gradebook.tasks.judging.settings.judge import FIRST, THEN, Judge, JudgeSettings, Opinion
 from gradebook.tasks.lake.rows import make_table
 from gradebook.tasks.lake.sql import query
@@ -534,10 +534,13 @@ class ListPlanner:
         waiting: set[int] = set()  # lists that a cascade's first judge is not asked about yet
         for index in sorted(counts):
             of_judge = [opinion for opinion in opinions if opinion.judge_index == index]
-            digest = judge.members[index].judge_digest
+            model = judge.members[index].as_model
+            if model is None:
+                continue
+            asked = asked_judge(model)
             second_rule = judge.when if index == THEN else None
             wanted_lists = [
-                (row, opinion, lists[row].question(digest, opinion.replicate))
+                (row, opinion, lists[row].question(asked, opinion.replicate))
                 for row, opinion in judge.drawn_votes(of_judge, [part_list.output_id for part_list in lists])
                 if second_rule is None or row in waiting or is_unsure(second_rule, scale, lists[row].votes)
             ]

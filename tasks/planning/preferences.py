@@ -20,8 +20,14 @@ from gradebook.rubrics.prompts.preference import (
 from gradebook.rubrics.prompts.prompt import Case, Labels, reply_schema
 from gradebook.rubrics.prompts.prompt_text import file_digest
 from gradebook.rubrics.prompts.reply_parser import ReadReply, read_reply
+from gradebook.rubrics.prompts.typed_parts import (
+    PARTS_PROMPT,
+    preference_question,
+    read_preference,
+    render_pair_state,
+)
 from gradebook.tasks.judging.opinions.parts import PartList, PartVote, Scale
-from gradebook.tasks.judging.replies.list_questions import ListAnswer, ListQuestion
+from gradebook.tasks.judging.replies.list_questions import AskedJudge, ListAnswer, ListQuestion, typed_list
 from gradebook.tasks.judging.settings.judge import Judge, Opinion
 from gradebook.tasks.planning.cases import read_stored_cases
 from gradebook.tasks.workspace.folder import RunFolder
@@ -51,11 +57,11 @@ class AnswerPair:
         """Whether there is anything to ask."""
         return self.reason is None and not self.is_same
 
-    def questions(self, criterion: Criterion, judge_digest: str, replicate: int = 0) -> tuple[ListQuestion, ...]:
+    def questions(self, criterion: Criterion, judge: AskedJudge, replicate: int = 0) -> tuple[ListQuestion, ...]:
         """Question about the pair in both orders; empty if there is nothing to ask."""
         if not self.is_asked:
             return ()
-        return preference_questions(criterion, self.output_id, self.case, self.other, judge_digest, replicate)
+        return preference_questions(criterion, self.output_id, self.case, self.other, judge, replicate)
 
     def lists(
         self, criterion: Criterion, votes: Sequence[dict[Opinion, "PreferenceVote"]]
@@ -63,11 +69,11 @@ class AnswerPair:
         """Questions about the pair, a list of one part for each order. votes: of each order; replies are added."""
 
         @cache  # both orders of a vote at once
-        def questions(judge_digest: str, replicate: int) -> tuple[ListQuestion, ...]:
-            return self.questions(criterion, judge_digest, replicate)
+        def questions(judge: AskedJudge, replicate: int) -> tuple[ListQuestion, ...]:
+            return self.questions(criterion, judge, replicate)
 
-        def question_maker(position: int) -> Callable[[str, int], ListQuestion]:
-            return lambda judge_digest, replicate: questions(judge_digest, replicate)[position]
+        def question_maker(position: int) -> Callable[[AskedJudge, int], ListQuestion]:
+            return lambda judge, replicate: questions(judge, replicate)[position]
 
         for position, of_order in enumerate(votes):
             yield PartList(self.output_id, question_maker(position), _read_vote, [of_order])
@@ -103,11 +109,11 @@ PREFERENCE_TOKENS = 1_000  # most tokens of a reply
 
 
 def preference_questions(
-    criterion: Criterion, output_id: str, case: Case, other: str, judge_digest: str, replicate: int = 0
+    criterion: Criterion, output_id: str, case: Case, other: str, judge: AskedJudge, replicate: int = 0
 ) -> tuple[ListQuestion, ListQuestion]:
     """Two questions: with the output shown first, and with the other answer shown first."""
     first, second = (
-        _question(criterion, output_id, case, other, judge_digest, replicate, is_swapped=is_swapped)
+        _question(criterion, output_id, case, other, judge, replicate, is_swapped=is_swapped)
         for is_swapped in (False, True)
     )
     return first, second
@@ -118,12 +124,19 @@ def _question(
     output_id: str,
     case: Case,
     other: str,
-    judge_digest: str,
+    judge: AskedJudge,
     replicate: int,
     *,
     is_swapped: bool,
 ) -> ListQuestion:
-    key = preference_key(judge_digest, criterion, case, other, replicate, is_swapped=is_swapped)
+    if judge.is_decision:
+        key = preference_key(
+            judge.digest, criterion, case, other, replicate, is_swapped=is_swapped, prompt=PARTS_PROMPT
+        )
+        typed = preference_question(criterion, key, is_swapped=is_swapped)
+        render = partial(render_pair_state, case, other, is_swapped=is_swapped)
+        return typed_list(output_id, criterion.id, key, render, (typed,), read_preference, judge, replicate)
+    key = preference_key(judge.digest, criterion, case, other, replicate, is_swapped=is_swapped)
     labels = preference_labels(case, other, key, is_swapped=is_swapped)
     return ListQuestion(
         output_id,

@@ -15,6 +15,7 @@ from gradebook.tasks.judging.batches.job import BatchJob, Pace
 from gradebook.tasks.judging.batches.run import ask_in_batches
 from gradebook.tasks.judging.batches.state import has_open_batches
 from gradebook.tasks.judging.prices import find_price
+from gradebook.tasks.judging.replies.list_questions import asked_judge
 from gradebook.tasks.judging.replies.question import Askable
 from gradebook.tasks.judging.session.session import Session, refuse_bad_addresses
 from gradebook.tasks.judging.settings.judge import JudgeSettings
@@ -166,13 +167,14 @@ def _open_questions(
     yield from shard_questions(
         run.folder, run.rubric, shard, shard_index, judge.style, run.folders, includes_stored=includes_stored
     )
+    asked = asked_judge(judge)
     for criterion in preference_criteria(run.rubric):
         pairs = [*read_pairs(run.folder, criterion.id, shard, shard_index)]
         votes = judge.drawn_votes(preference_opinions(judge, criterion.id), [pair.output_id for pair in pairs])
         questions = {
             question.request_key: question
             for row, vote in votes
-            for question in pairs[row].questions(criterion, judge.judge_digest, vote.replicate)
+            for question in pairs[row].questions(criterion, asked, vote.replicate)
         }
         stored_judgments = {} if includes_stored or not questions else held_judgments(run.lake, list(questions))
         yield from (question for key, question in questions.items() if key not in stored_judgments)

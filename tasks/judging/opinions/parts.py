@@ -16,6 +16,7 @@ from gradebook.rubrics.prompts.claims import RANKED_VERDICTS, CheckedClaim, Clai
 from gradebook.rubrics.prompts.combine_opinions import NO_MAJORITY, Opinions, commonest_reason, find_unsure
 from gradebook.rubrics.prompts.step_marks import StepCriterion, marks_of
 from gradebook.tasks.judging.replies.list_questions import (
+    AskedJudge,
     ClaimUnit,
     ListAnswer,
     ListQuestion,
@@ -52,11 +53,11 @@ PartVotes = Mapping[Opinion, PartVote[Said]]  # on one part
 class PartList(Generic[Said]):
     """Parts of an output that one question asks about, and the votes on each.
 
-    question: by the digest of the judge that is asked, and the replicate. read: the votes of a usable reply.
+    question: by the judge that is asked, and the replicate. read: the votes of a usable reply.
     """
 
     output_id: str
-    question: Callable[[str, int], ListQuestion]
+    question: Callable[[AskedJudge, int], ListQuestion]
     read: Callable[[ListAnswer], Sequence[PartVote[Said]]]
     votes: Sequence[dict[Opinion, PartVote[Said]]]
 
@@ -136,9 +137,12 @@ def claim_lists(
     unit: ClaimUnit,
     claims: Sequence[Claim],
     votes: Sequence[dict[Opinion, ClaimVote]],
+    size: int,
 ) -> Iterator[PartList[CheckedClaim]]:
-    """Lists of claims to verify in one question each. claims: verifiable ones; votes: of each claim, to be filled."""
-    for indices in claim_packs(range(len(claims))):
+    """Lists of claims to verify in one question each. claims: verifiable ones; votes: of each claim, to be filled;
+    size: claims of one question.
+    """
+    for indices in claim_packs(range(len(claims)), size):
         pack = [claims[index] for index in indices]
         ask = partial(verification_question, unit, pack, criterion_id, can_abstain=method.can_abstain)
         yield PartList(unit.output_id, ask, read_claims, [votes[index] for index in indices])
@@ -166,11 +170,11 @@ def step_lists(
     scale = step_scale(asked)
 
     @cache  # all questions of a vote at once: the trajectory is digested once
-    def questions(judge_digest: str, replicate: int) -> tuple[ListQuestion, ...]:
-        return tuple(step_questions(asked, unit, judge_digest, replicate))
+    def questions(judge: AskedJudge, replicate: int) -> tuple[ListQuestion, ...]:
+        return tuple(step_questions(asked, unit, judge, replicate))
 
-    def ask(window_index: int, judge_digest: str, replicate: int) -> ListQuestion:
-        return questions(judge_digest, replicate)[window_index]
+    def ask(window_index: int, judge: AskedJudge, replicate: int) -> ListQuestion:
+        return questions(judge, replicate)[window_index]
 
     def read(answer: ListAnswer) -> list[StepVote]:
         marks = marks_of(answer.text or "", scale)

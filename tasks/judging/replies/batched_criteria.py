@@ -1,13 +1,15 @@
 """Several criteria of one output in one request: batched criteria, and the typed questions of a decision model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import orjson
 
 from gradebook.rubrics.model.errors import JudgeSettingsError
 from gradebook.rubrics.model.json_values import canonical_json, digest_of
+from gradebook.rubrics.model.methods import ClaimsMethod, PreferenceMethod
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.batched_criteria import (
     PACKED_PROMPT,
@@ -39,6 +41,8 @@ from gradebook.rubrics.prompts.prompt import (
     template_of,
 )
 from gradebook.rubrics.prompts.reply_parser import ReadReply
+from gradebook.rubrics.prompts.step_marks import step_criterion
+from gradebook.rubrics.prompts.typed_parts import steps_fault
 from gradebook.tasks.judging.prices import BYTES_PER_TOKEN
 from gradebook.tasks.judging.replies.question import Answer, Outcome, Question, Request
 from gradebook.tasks.judging.settings.judge import Ceilings, Judge, JudgeSettings, Packing
@@ -166,6 +170,25 @@ class RequestTooLong(UnreadableMedia):
     """A request with several questions is over a ceiling: with less of them it may not be."""
 
 
+def refuse_too_long(most: Ceilings, state: Messages, questions: Mapping[str, Any], count: int) -> None:
+    """Raise `UnreadableMedia` for a request of `count` questions over a ceiling, as a state is never cut silently.
+
+    `RequestTooLong` where less questions may be within it.
+    """
+    state_bytes, question_bytes = len(orjson.dumps(state)), len(orjson.dumps(questions))
+    tokens = (state_bytes + question_bytes) / BYTES_PER_TOKEN
+    of_one = (state_bytes + question_bytes / count) / BYTES_PER_TOKEN
+    kind = UnreadableMedia if count == 1 else RequestTooLong
+    if most.question_tokens is not None and of_one > most.question_tokens:
+        size = f"about {of_one:,.0f} tokens of text and question, expected at most {most.question_tokens:,}"
+        raise UnreadableMedia(f"{TOO_LONG}: found {size}")
+    if most.request_tokens is not None and tokens > most.request_tokens:
+        raise kind(f"{TOO_LONG}: found about {tokens:,.0f} tokens, expected at most {most.request_tokens:,}")
+    if most.request_bytes is not None and state_bytes + question_bytes > most.request_bytes:
+        size = f"{state_bytes + question_bytes:,} bytes of text and question"
+        raise kind(f"{TOO_LONG}: found {size}, expected at most {most.request_bytes:,}")
+
+
 @dataclass(frozen=True, slots=True)
 class DecisionQuestions(SeveralQuestions):
     """Open criteria of one output with the same view of it, one judgment each.
@@ -205,7 +228,7 @@ class DecisionQuestions(SeveralQuestions):
         )
         messages = render_state(first.case, first.criterion)
         schema = {"name": DECISIONS_PROMPT, "questions": typed}
-        self._refuse_too_long(len(orjson.dumps(messages)), len(orjson.dumps(schema)))
+        refuse_too_long(self.ceilings, messages, schema, len(typed))
 
         def read_parts(text: str | None, _finish_reason: str | None, _refusal: str | None) -> list[ReadReply]:
             return read_answers(text, typed)
@@ -218,21 +241,6 @@ class DecisionQuestions(SeveralQuestions):
             read_parts=read_parts,
             questions=typed,
         )
-
-    def _refuse_too_long(self, state_bytes: int, question_bytes: int) -> None:
-        """Refuse a request over a ceiling: finally with one question, as a state is never cut silently."""
-        most, count = self.ceilings, len(self.questions)
-        tokens = (state_bytes + question_bytes) / BYTES_PER_TOKEN
-        of_one = (state_bytes + question_bytes / count) / BYTES_PER_TOKEN
-        kind = UnreadableMedia if count == 1 else RequestTooLong
-        if most.question_tokens is not None and of_one > most.question_tokens:
-            size = f"about {of_one:,.0f} tokens of text and question, expected at most {most.question_tokens:,}"
-            raise UnreadableMedia(f"{TOO_LONG}: found {size}")
-        if most.request_tokens is not None and tokens > most.request_tokens:
-            raise kind(f"{TOO_LONG}: found about {tokens:,.0f} tokens, expected at most {most.request_tokens:,}")
-        if most.request_bytes is not None and state_bytes + question_bytes > most.request_bytes:
-            size = f"{state_bytes + question_bytes:,} bytes of text and question"
-            raise kind(f"{TOO_LONG}: found {size}, expected at most {most.request_bytes:,}")
 
 
 def typed_requests(questions: Sequence[Question], judge: JudgeSettings) -> Iterator[DecisionQuestions]:
@@ -266,10 +274,25 @@ def refuse_undecidable(rubric: Rubric, judge: Judge | None) -> None:
         members = [judge.members[index].as_model for index in sorted(judge_indices)]
         models = [member for member in members if member is not None and member.is_decision]
         for model in models[:1]:
-            fault = question_fault(criterion, (model.ceilings or NO_CEILINGS).options)
-            if criterion not in rubric.judged_criteria:
-                kind = "unit: step" if criterion.is_stepwise else f"the method {criterion.method.type}"
-                fault = f"found {kind}, expected the method judge: {model.judge} writes no text"
+            fault = _fault_of(rubric, criterion, model, is_writer=judge.writer.is_decision)
             faults += [f"{criterion.id}: {fault}"] if fault else []
     if faults:
         raise JudgeSettingsError("\n".join(faults))
+
+
+def _fault_of(rubric: Rubric, criterion: Criterion, model: JudgeSettings, *, is_writer: bool) -> str | None:
+    """Why a decision model can't decide a criterion; None if it can. is_writer: no other judge could write."""
+    method, most_options = criterion.method, (model.ceilings or NO_CEILINGS).options
+    if isinstance(method, ClaimsMethod):
+        if method.measure == "passages":
+            return "found `measure: passages`, expected another measure: a decision model gives no quotes"
+        if is_writer and method.finds_claims:
+            remedy = "`precision: sentence`, or a panel with a judge that writes"
+            return f"found claims to be found in the text, expected {remedy}: {model.judge} writes no text"
+        return None
+    if isinstance(method, PreferenceMethod):
+        return None
+    fault = question_fault(criterion, most_options)
+    if fault is None and criterion.is_stepwise:
+        return steps_fault(step_criterion(criterion, rubric.taxonomy), most_options)
+    return fault

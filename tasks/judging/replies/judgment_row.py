@@ -84,7 +84,7 @@ def shared_columns(columns: dict[str, Any], request: Request, count: int) -> lis
 
     The reply of a typed question's judgment is its own answer, as a reply to hundreds of questions is long.
     """
-    if request.questions:
+    if len(request.questions) == count:
         answers = own_answers(columns["reply"], request.questions)
         return [share | {"reply": answer} for share, answer in zip(_shares(columns, count), answers, strict=True)]
     return _shares(columns, count)

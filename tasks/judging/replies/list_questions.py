@@ -11,8 +11,6 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from gradebook.rubrics.checks.grounding.citations import cited_sentences
 from gradebook.rubrics.model.methods import CITATION_MEASURES, ClaimsMethod
-from gradebook.rubrics.model.rubric import Criterion
-from gradebook.rubrics.model.taxonomy import Taxonomy, ranked_severities
 from gradebook.rubrics.prompts.claims import (
     CLAIMS_AT_ONCE,
     EXTRACT_SCHEMA,
@@ -31,6 +29,7 @@ from gradebook.rubrics.prompts.claims import (
     verify_schema,
     windows_of,
 )
+from gradebook.rubrics.prompts.decisions import TypedQuestion
 from gradebook.rubrics.prompts.prompt import NO_STEPS, Case, View, case_digest
 from gradebook.rubrics.prompts.prompt_text import file_digest, fold_text
 from gradebook.rubrics.prompts.reply_parser import ReadReply, TokenChoices
@@ -45,7 +44,18 @@ from gradebook.rubrics.prompts.step_marks import (
     steps_schema,
     windows_of_steps,
 )
+from gradebook.rubrics.prompts.typed_parts import (
+    PARTS_PROMPT,
+    claim_questions,
+    read_claim_answers,
+    read_step_answers,
+    render_source_state,
+    render_steps_state,
+    step_questions_of,
+)
+from gradebook.tasks.judging.replies.batched_criteria import NO_CEILINGS, refuse_too_long
 from gradebook.tasks.judging.replies.question import Outcome, Request
+from gradebook.tasks.judging.settings.judge import Ceilings, JudgeSettings
 
 Messages = list[dict[str, Any]]
 
@@ -57,8 +67,26 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class AskedJudge:
+    """Judge that a question is for. digest: of its identity; ceilings: of a decision model, None for others."""
+
+    digest: str
+    ceilings: Ceilings | None = None
+
+    @property
+    def is_decision(self) -> bool:
+        """Whether it is asked typed questions."""
+        return self.ceilings is not None
+
+
+def asked_judge(settings: JudgeSettings) -> AskedJudge:
+    """Judge of some settings, as questions are written for it."""
+    return AskedJudge(settings.judge_digest, settings.ceilings or NO_CEILINGS if settings.is_decision else None)
+
+
+@dataclass(frozen=True, slots=True)
 class ListQuestion:
-    """One question. render: writes its messages when it is asked, as they are long."""
+    """One question, or typed questions about one state. render: writes the messages when asked, as they are long."""
 
     output_id: str
     criterion_id: str
@@ -70,6 +98,8 @@ class ListQuestion:
     max_tokens: int
     reader: Reader
     replicate: int = 0
+    questions: tuple[TypedQuestion, ...] = ()  # of a decision model, about the state, which is the only message
+    ceilings: Ceilings = NO_CEILINGS  # of a decision model
 
     @property
     def prefix(self) -> str:
@@ -77,14 +107,17 @@ class ListQuestion:
         return f"{self.output_id} {self.version}"
 
     def request(self) -> Request:
-        """Messages for a reply that is one list."""
+        """Messages for a reply that is one list. Raises `UnreadableMedia` over a ceiling of a decision model."""
 
         def read(
             text: str | None, finish_reason: str | None, refusal: str | None, _choices: TokenChoices | None
         ) -> ReadReply:
             return self.reader(text, finish_reason, refusal)
 
-        return Request(self.render(), self.schema, read, self.max_tokens)
+        messages = self.render()
+        if self.questions:
+            refuse_too_long(self.ceilings, messages, self.schema, len(self.questions))
+        return Request(messages, self.schema, read, self.max_tokens, questions=self.questions)
 
     def answer(self, outcome: Outcome) -> "ListAnswer":
         """List of the reply, if usable."""
@@ -158,6 +191,43 @@ def _question(  # noqa: PLR0913 - a field each
     key = claims_key(judge_digest, version, render(), replicate)
     digest = claims_prompt_digest(version)
     return ListQuestion(output_id, criterion_id, key, version, digest, render, schema, max_tokens, reader, replicate)
+
+
+class AnswersReader(Protocol):
+    """Reads the answers to typed questions, as their JSON."""
+
+    def __call__(self, text: str | None, *, questions: Sequence[TypedQuestion]) -> ReadReply: ...
+
+
+def typed_list(  # noqa: PLR0913 - a field each
+    output_id: str,
+    criterion_id: str,
+    key: str,
+    render: Callable[[], Messages],
+    questions: tuple[TypedQuestion, ...],
+    reader: AnswersReader,
+    judge: AskedJudge,
+    replicate: int = 0,
+) -> ListQuestion:
+    """Typed questions about the parts of an output, in one request. judge: the decision model that is asked."""
+
+    def read(text: str | None, finish_reason: str | None, refusal: str | None) -> ReadReply:
+        return reader(text, questions=questions)
+
+    return ListQuestion(
+        output_id,
+        criterion_id,
+        key,
+        PARTS_PROMPT,
+        file_digest(PARTS_PROMPT),
+        render,
+        {"name": PARTS_PROMPT, "questions": questions},
+        0,
+        read,
+        replicate,
+        questions,
+        judge.ceilings or NO_CEILINGS,
+    )
 
 
 def claim_units(method: ClaimsMethod, output_id: str, case: Case) -> tuple[ClaimUnit, ...]:
@@ -238,26 +308,32 @@ def extraction_questions(unit: ClaimUnit, criterion_id: str, judge_digest: str) 
         )
 
 
-def claim_packs(claims: Sequence[Element]) -> tuple[Sequence[Element], ...]:
-    """Claims of a unit as they are verified: four at a time, in order. claims: the verifiable ones."""
-    return tuple(claims[first : first + CLAIMS_AT_ONCE] for first in range(0, len(claims), CLAIMS_AT_ONCE))
+def claim_packs(claims: Sequence[Element], size: int = CLAIMS_AT_ONCE) -> tuple[Sequence[Element], ...]:
+    """Claims of a unit as they are verified: some at a time, in order. claims: the verifiable ones."""
+    return tuple(claims[first : first + size] for first in range(0, len(claims), size))
 
 
 def verification_question(
     unit: ClaimUnit,
     pack: Sequence[Claim],
     criterion_id: str,
-    judge_digest: str,
+    judge: AskedJudge,
     replicate: int = 0,
     *,
     can_abstain: bool = False,
 ) -> ListQuestion:
-    """Question that verifies a pack of claims. judge_digest: of the judge that is asked."""
+    """Question that verifies a pack of claims. judge: the one that is asked."""
     texts = [claim.text for claim in pack]
+    if judge.is_decision:
+        shown = [*render_source_state(unit.source), {"claims": texts, "can_abstain": can_abstain}]
+        key = claims_key(judge.digest, PARTS_PROMPT, shown, replicate)
+        typed = claim_questions(texts, key, can_abstain=can_abstain)
+        render, reader = partial(render_source_state, unit.source), read_claim_answers
+        return typed_list(unit.output_id, criterion_id, key, render, typed, reader, judge, replicate)
     return _question(
         unit.output_id,
         criterion_id,
-        judge_digest,
+        judge.digest,
         VERIFY_VERSION,
         partial(render_verification, unit.source, texts, can_abstain=can_abstain),
         verify_schema(can_abstain=can_abstain),
@@ -280,28 +356,29 @@ class StepUnit:
     reason: str | None = None
 
 
-def step_criterion(criterion: Criterion, taxonomy: Taxonomy | None) -> StepCriterion:
-    """The criterion with the errors and severities that its judge may name; severities from slight to grave."""
-    without_severities = StepCriterion(criterion, taxonomy, ())
-    penalties = without_severities.method.penalties or (taxonomy.severities if taxonomy else {})
-    return StepCriterion(criterion, taxonomy, ranked_severities(penalties))
-
-
-def step_unit(asked: StepCriterion, output_id: str, case: Case) -> StepUnit:
-    """Steps of an output, by question. case: with its steps read."""
+def step_unit(asked: StepCriterion, output_id: str, case: Case, size: int) -> StepUnit:
+    """Steps of an output, by question. case: with its steps read; size: steps of one question."""
     seen = case.seen(View("trajectory"))
-    windows = windows_of_steps(seen, asked.method.steps_at_once)
+    windows = windows_of_steps(seen, size)
     reason = None if windows else NO_STEPS if case.trajectory is None else NO_OWN_STEPS
     return StepUnit(output_id, seen, windows, reason)
 
 
 def step_questions(
-    asked: StepCriterion, unit: StepUnit, judge_digest: str, replicate: int = 0
+    asked: StepCriterion, unit: StepUnit, judge: AskedJudge, replicate: int = 0
 ) -> Iterator[ListQuestion]:
-    """One question for each window of an output's steps. judge_digest: of the judge that is asked."""
+    """One question for each window of an output's steps. judge: the one that is asked."""
     if unit.reason is not None:
         return
-    of_case = case_digest(unit.case)
+    of_case, judge_digest = case_digest(unit.case), judge.digest
+    if judge.is_decision:
+        for steps in unit.windows:
+            key = steps_key(judge_digest, asked, of_case, steps, replicate, prompt=PARTS_PROMPT)
+            typed = step_questions_of(asked, steps, key)
+            reader = partial(read_step_answers, asked=asked, steps=steps)
+            render = partial(render_steps_state, unit.case)
+            yield typed_list(unit.output_id, asked.criterion.id, key, render, typed, reader, judge, replicate)
+        return
     labels = step_labels(asked, unit.case, judge_digest, of_case)
     schema = steps_schema(asked, labels)
     for steps in unit.windows:

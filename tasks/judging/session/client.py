@@ -64,7 +64,8 @@ FIRST_QUIET_S = 20.0  # without any reply until it is reported
 USUAL_COMPLETION_TOKENS = 256
 FILTERED = "filtered"  # the status of a reply stopped by the endpoint's filter
 CUT_OFF = frozenset({"truncated"})  # retried with twice the tokens
-REPAIRED = frozenset({"parse_error", "evidence_unverified"})  # retried with an explanation of the error
+# Retried with an explanation of the error, where there is one.
+REPAIRED = frozenset({"parse_error", "evidence_unverified", "no_answer"})
 
 
 @dataclass(slots=True)
@@ -153,7 +154,8 @@ class JudgeClient:
         limits = (part or self._settings.max_tokens for part in request.part_tokens or (request.max_tokens,))
         max_tokens = 0 if request.is_embedding else self._settings.token_limit(sum(limits))
         call = _Call(question, request, request.parts or (question,), request.messages, max_tokens)
-        retries = [] if request.questions else [CUT_OFF, REPAIRED]  # a session asks typed questions again by itself
+        is_asked_again = bool(request.questions and request.parts)  # by the session, each by itself
+        retries = [] if is_asked_again else [CUT_OFF, REPAIRED]
         read = await self._ask(call)
         while isinstance(read, ReadReply) and (retry := _retry_left(retries, read)):
             retries.remove(retry)

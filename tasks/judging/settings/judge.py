@@ -213,6 +213,12 @@ class Judge(ABC):
             if members[vote.judge_index].as_model is not None and not vote.is_swapped
         )
 
+    def typed_at_once(self, criterion_id: str) -> int | None:
+        """Most typed questions in one request about the parts of an output; None if a judge that writes is asked."""
+        models = [self.members[vote.judge_index].as_model for vote in self.list_votes(criterion_id)]
+        counts = [model.questions_per_request for model in models if model is not None and model.is_decision]
+        return min(counts) if counts and len(counts) == len(models) else None
+
     @property
     def has_several_votes(self) -> bool:
         """Whether a verdict may use more than one vote, or be measured by another."""

@@ -224,7 +224,8 @@ def test_criteria_of_a_case_ride_in_a_request_of_their_own(evaluate, gradebook, 
     ("replaced", "found"),
     [
         ("{type: judge, examples: [{output: Hi, level: bad}]}", "tone: found `examples`"),
-        ("{type: claims}", "tone: found the method claims, expected the method judge"),
+        ("{type: claims}", "tone: found claims to be found in the text, expected `precision: sentence`"),
+        ("{type: claims, measure: passages, precision: sentence}", "tone: found `measure: passages`"),
         ("{type: judge, hears_audio: true}", "tone: found `hears_audio`"),
     ],
 )

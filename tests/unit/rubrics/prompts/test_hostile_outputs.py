@@ -11,6 +11,7 @@ from gradebook.rubrics.prompts.batched_criteria import pack_labels, render_packe
 from gradebook.rubrics.prompts.prompt import Case, PromptStyle, label_of, render_messages, reply_schema
 from gradebook.rubrics.prompts.prompt_text import CODES, LETTERS, USUAL_CODE_COUNT, fold_text
 from gradebook.rubrics.prompts.reply_parser import read_reply
+from gradebook.tasks.judging.replies.list_questions import AskedJudge
 from gradebook.tasks.planning.preferences import preference_questions
 from tests.support.hostile_outputs import EVERY_HOSTILE_OUTPUT, FILLER_LENGTH, HOSTILE_OUTPUTS
 
@@ -77,7 +78,7 @@ def test_the_case_stays_one_line_of_json_that_gives_the_text_back(family: str, s
 @pytest.mark.parametrize("family", HOSTILE_OUTPUTS)
 def test_two_answers_stay_apart_and_no_text_names_an_outcome(family: str):
     for text in HOSTILE_OUTPUTS[family]:
-        both = preference_questions(PREFERRED, "o", Case(text, text), "The other.", "judge")
+        both = preference_questions(PREFERRED, "o", Case(text, text), "The other.", AskedJudge("judge"))
         for asked, (own, other) in zip(both, (("first", "second"), ("second", "first")), strict=True):
             _, case, _, mark, criterion = asked.render()[1]["content"].splitlines()
             assert (mark, json.loads(case)) == ("CRITERION", {"prompt": text, own: text, other: "The other."})
