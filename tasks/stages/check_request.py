@@ -28,6 +28,7 @@ from gradebook.tasks.judging.settings.judge import (
 )
 from gradebook.tasks.judging.settings.keys import refuse_unpaired_keys
 from gradebook.tasks.judging.settings.learned import with_learned
+from gradebook.tasks.judging.transport.probe import with_served_names
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.ledger.recordings import refuse_record
 from gradebook.tasks.methods.embeddings import read_static_model
@@ -66,7 +67,9 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
     rubric = find_rubric(request.rubric, lake)
     suites = _read_suites(request)
     _refuse_unplaced_files(rubric)
-    judge = with_learned(read_judge(request.judge, os.environ), lake.root) if request.judge else None
+    judge = None
+    if request.judge:
+        judge = with_served_names(with_learned(read_judge(request.judge, os.environ), lake.root))
     for recording in judge.recordings if judge else ():
         check_replies(recording.path, rubric.criteria)
     _refuse_unknown_criteria(rubric, judge)

@@ -46,6 +46,9 @@ group by model, checkpoint having min(n) < max(n) order by max(n) - min(n) desc 
 """
 
 
+LATEST = "-latest"  # end of a model's name that stands for a newer version over time
+
+
 def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | None = None) -> list[str]:
     """One sentence for each remarkable event, in the order of the stages."""
     own_count = plan.own_count
@@ -230,16 +233,20 @@ def form_notes(run: Run) -> list[str]:
 
 
 def model_notes(run: Run) -> list[str]:
-    """A sentence for each judge whose replies name another model than was asked."""
+    """A sentence for each judge whose replies name another model than was asked, or several for a changing name."""
     if not run.asked_models:
         return []
-    other_models: dict[str, list[str]] = {}
+    changing = {model.judge for model in run.asked_models if model.is_unnamed or model.model.endswith(LATEST)}
+    answering_by_judge: dict[str, list[str]] = {}
     for judge, answering in answering_models(run.lake, run.run_id):
-        if not is_same_model(judge, answering):
-            other_models.setdefault(judge, []).append(answering)
+        if judge in changing or not is_same_model(judge, answering):
+            answering_by_judge.setdefault(judge, []).append(answering)
     return [
-        f"the judge {judge} was asked, and replies name another model: {_first_of(names)}"
-        for judge, names in other_models.items()
+        f"the judge {judge} was answered by several models: {_first_of(names)}"
+        if judge in changing
+        else f"the judge {judge} was asked, and replies name another model: {_first_of(names)}"
+        for judge, names in answering_by_judge.items()
+        if judge not in changing or len(names) > 1
     ]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -443,6 +444,11 @@ class JudgeSettings(ModelSettings, PlainJudge):
     def is_decision(self) -> bool:
         """Whether the model answers typed questions with probabilities, and writes no text."""
         return self.form in DECISION_FORMS
+
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether the host stands for the model, as of `systemone:URL`."""
+        return self.is_decision and self.model == urlsplit(self.base_url).netloc
 
     @property
     def verdict_rule(self) -> VerdictRule:

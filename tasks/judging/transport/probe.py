@@ -10,8 +10,8 @@ import orjson
 
 from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError, MissingKey
 from gradebook.tasks.judging.replies.completion import WRONG_KEY
-from gradebook.tasks.judging.settings.judge import JudgeSettings
-from gradebook.tasks.judging.settings.keys import NO_KEY, missing_key_sentence
+from gradebook.tasks.judging.settings.judge import Judge, JudgeSettings, PlainJudge
+from gradebook.tasks.judging.settings.keys import NO_KEY, missing_key_sentence, read_keys
 from gradebook.tasks.judging.settings.model import Address
 from gradebook.tasks.judging.settings.providers import address_variables_hint
 from gradebook.tasks.judging.transport.connection import refused_certificate, refused_key
@@ -22,6 +22,7 @@ API_PATH = "/v1"
 PROBE_TRIES = 3
 PROBE_WAIT_S = 0.3
 PROBE_TIMEOUT_S = 2.0
+MOST_NAME_LENGTH = 200  # characters of a served model's name
 
 
 def probe(settings: JudgeSettings, keys: Sequence[str]) -> None:
@@ -97,6 +98,37 @@ def list_models(address: Address, key: str) -> list[dict[str, Any]]:
             return [entry for entry in models if isinstance(entry, dict)]
     except (httpx2.HTTPError, orjson.JSONDecodeError, LookupError, TypeError):
         raise EndpointUnavailable(f"{address.base_url}: no list of models") from None
+
+
+def with_served_names(judge: Judge) -> Judge:
+    """Judge whose models without a name, as of `systemone:URL`, bear the name that their server lists.
+
+    A server that lists none, or several, is asked by its host's name.
+    """
+    return judge.with_members([*map(_named, judge.members)]) if any(map(_is_unnamed, judge.members)) else judge
+
+
+def _is_unnamed(member: PlainJudge) -> bool:
+    return member.as_model is not None and member.as_model.is_unnamed
+
+
+def _named(member: PlainJudge) -> PlainJudge:
+    settings = member.as_model
+    if settings is None or not settings.is_unnamed:
+        return member
+    try:
+        key = read_keys(settings, os.environ)[0]
+        names = [entry.get("id") for entry in list_models(settings, key)]
+    except (EndpointUnavailable, JudgeSettingsError):  # said where the run asks
+        return member
+    name = names[0] if len(names) == 1 else None
+    if (
+        not isinstance(name, str)
+        or not 0 < len(name) <= MOST_NAME_LENGTH
+        or KeyMask.of(settings, key).text(name) != name
+    ):
+        return member
+    return settings.model_copy(update={"model": name})
 
 
 def _status_after_wait(address: Address, key: str, try_index: int) -> int | None:

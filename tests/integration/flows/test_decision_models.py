@@ -177,6 +177,30 @@ def test_a_model_that_changes_in_mid_run_is_noted(evaluate, gradebook, server, f
     assert "the judge jev-test was asked, and replies name another model: jev-other" in finished.out + finished.err
 
 
+def test_the_model_that_a_server_lists_is_the_identity_where_none_is_named(evaluate, gradebook, server, words):
+    for model, request_count in (("julia-1", OUTPUTS), ("julia-1", OUTPUTS), ("laya", 2 * OUTPUTS)):
+        server.model = model
+        finished = evaluate(*words, "--judge", named(server, "systemone"))
+        assert finished.code == 0, finished.err
+        assert server.request_count == request_count  # another model's replies are not taken from the ledger
+        assert "another model" not in finished.out + finished.err
+    judges = {row["judge"] for row in query(gradebook, "select distinct judge from judgments")}
+    assert judges == {"julia-1", "laya"}
+
+
+def test_a_name_for_the_latest_version_is_noted_only_if_several_answer(evaluate, server, words):
+    judge = judge_file(server, model="jev-latest", max_in_flight=1)
+    assert "another model" not in evaluate(*words, "--judge", judge).err
+
+    def changing(state: str, asked: Asked, questions: list[Asked]) -> list[float]:
+        server.model = f"jev-1.{server.request_count % 2}"
+        return certain(state, asked, questions)
+
+    server.decide = changing
+    finished = evaluate(*words, "--judge", judge_file(server, model="jev-latest", max_in_flight=1, epoch=2))
+    assert "the judge jev-latest was answered by several models: jev-1.0, jev-1.1" in finished.out + finished.err
+
+
 def test_a_server_without_a_decision_model_is_named_at_once(evaluate, server, words):
     server.faults = ["501"] * 100
     finished = evaluate(*words, "--judge", named(server, "systemone"))
