@@ -4,7 +4,8 @@ A key goes only to an address with which the operator paired it: OPENAI_API_KEY 
 that is not set; a provider's key to the provider's own address, by the table of providers or the user's settings file.
 Any other pair is listed in GRADEBOOK_ALLOW_KEYS or in the user's settings file. A judge file names a
 key and an address, but may be of others, so it pairs nothing. The same holds for the variables in its headers. A
-program that prints a token is allowed literally, and `command@HOST` allows its token at a host.
+program that prints a token is allowed literally, and `command@HOST` allows its token at a host. AWS credentials sign
+requests to AWS's own hosts, and `aws@HOST` allows another.
 """
 
 import shlex
@@ -14,6 +15,7 @@ import time
 from collections.abc import Mapping
 
 from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError
+from gradebook.tasks.judging.settings.aws_signature import AWS, aws_secret, is_of_aws, refuse_missing_botocore
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.model import (
     ADDRESS_VARIABLE,
@@ -52,11 +54,13 @@ def read_keys(settings: JudgeSettings, environ: Mapping[str, str]) -> tuple[str,
 
 
 def fresh_key(address: Address, key: str) -> str:
-    """Key of an address now: a token that a program prints is renewed, any other key stays.
+    """Key of an address now: a token that a program prints, and AWS credentials, are renewed; any other key stays.
 
     key: as of `read_keys`. May wait for the program. Raises `EndpointUnavailable`.
     """
     source = address.key or ""
+    if source == AWS:
+        return aws_secret()
     return _printed_token(source.partition(":")[2]) if source.startswith(f"{COMMAND}:") else key
 
 
@@ -79,7 +83,9 @@ def header_secrets(address: Address, environ: Mapping[str, str]) -> tuple[str, .
 def refuse_bad_keys(settings: JudgeSettings, environ: Mapping[str, str]) -> None:
     """Raise what `read_keys` raises; Secret blocks are not read."""
     for source in _sources(settings, environ):
-        if source is not None and not source.startswith((f"{SECRET_BLOCK}:", f"{COMMAND}:")):
+        if source == AWS:
+            refuse_missing_botocore()
+        elif source is not None and not source.startswith((f"{SECRET_BLOCK}:", f"{COMMAND}:")):
             _read_key(source, environ)
     for address in settings.addresses:
         read_headers(address, environ)
@@ -140,6 +146,8 @@ def _paired(address: Address, environ: Mapping[str, str]) -> str | None:
     source = _source(address, environ)
     if source is None or _is_environments(address, source, environ):
         return source
+    if source == AWS and is_of_aws(address.base_url):
+        return source
     kind, _, detail = source.partition(":")
     allowed = read_operator_settings(environ)
     provider = paired_provider(source, address.base_url, environ)
@@ -150,7 +158,7 @@ def _paired(address: Address, environ: Mapping[str, str]) -> str | None:
             f"key: found {detail!r}, a program that nobody allowed, expected the same line in {PROGRAMS}, or under "
             "[programs] allow in ~/.config/gradebook/settings.toml"
         )
-    name = {COMMAND: COMMAND, SECRET_BLOCK: source}.get(kind, detail)
+    name = {AWS: AWS, COMMAND: COMMAND, SECRET_BLOCK: source}.get(kind, detail)
     if provider is None and not allowed.allows_key(name, address.base_url):
         raise _unpaired("key", name, address)
     return source
@@ -181,6 +189,8 @@ def _unpaired(setting: str, name: str, address: Address) -> JudgeSettingsError:
 
 def _source_name(source: str) -> str:
     kind, mark, name = source.partition(":")
+    if source == AWS:
+        return "the AWS credentials"
     if not mark:
         return kind
     if kind == COMMAND:
@@ -190,6 +200,8 @@ def _source_name(source: str) -> str:
 
 def _read_key(source: str, environ: Mapping[str, str]) -> str:
     kind, _, detail = source.partition(":")
+    if kind == AWS:
+        return aws_secret()
     if kind == COMMAND:
         return _printed_token(detail)
     key = (read_secret(detail) if kind == SECRET_BLOCK else environ.get(detail, "")).strip() or NO_KEY

@@ -25,7 +25,7 @@ FORMS: Mapping[str, str] = MappingProxyType(
 )
 LEAST_THINKING = 1_024  # tokens, in Anthropic's form
 DECISION_FORMS = ("systemone", "decisions")  # of models that answer typed questions with probabilities
-KEY_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]*|secret:[a-z0-9][a-z0-9-]*|command:[^\x00-\x1f]{1,1000})$"
+KEY_PATTERN = r"^(aws|env:[A-Za-z_][A-Za-z0-9_]*|secret:[a-z0-9][a-z0-9-]*|command:[^\x00-\x1f]{1,1000})$"
 HEADER_NAME = r"^[A-Za-z0-9][A-Za-z0-9-]{0,99}$"
 VARIABLE_IN_TEXT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET_HEADERS = re.compile("key|token|secret|auth|cookie|credential|password", re.IGNORECASE)

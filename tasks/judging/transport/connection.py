@@ -19,6 +19,7 @@ import orjson
 from gradebook.rubrics.model.errors import EndpointUnavailable
 from gradebook.tasks.judging.prices import Price, find_price, mistyped_model_hint
 from gradebook.tasks.judging.replies.completion import CONTEXT_TOO_LONG, NO_MODEL, NO_QUOTA, WRONG_KEY, ErrorBody, Reply
+from gradebook.tasks.judging.settings.aws_signature import AWS
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.keys import fresh_key, refused_key_sentence
 from gradebook.tasks.judging.settings.model import Address
@@ -136,8 +137,8 @@ class Connection:
         return {self._names.get(name, name): value for name, value in body.items()} if self._names else body
 
     async def _renew_key(self) -> None:
-        """Send and mask a new token where a program prints it."""
-        if (self._address.key or "").startswith("command:"):
+        """Send and mask a new token where a program prints it, or AWS credentials are renewed."""
+        if (self._address.key or "").startswith(("command:", AWS)):
             key = await asyncio.to_thread(fresh_key, self._address, self._key)
             if key != self._key:
                 self._mask = KeyMask.of(self._address, key, self._key)

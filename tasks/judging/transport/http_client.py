@@ -11,7 +11,8 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 import httpx2
 
-from gradebook.tasks.judging.settings.keys import fresh_key, read_headers
+from gradebook.tasks.judging.settings.aws_signature import AWS, signed_headers
+from gradebook.tasks.judging.settings.keys import NO_KEY, fresh_key, read_headers
 from gradebook.tasks.judging.settings.model import Address
 from gradebook.tasks.judging.transport.endpoint import endpoint_of
 from gradebook.tasks.system.operator_settings import is_loopback
@@ -29,7 +30,7 @@ _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 def request_headers(address: Address, key: str) -> dict[str, str]:
     """Headers of a request to an address."""
     common = {"User-Agent": "gradebook", "Accept": "application/json", "Accept-Encoding": "gzip"}
-    form_headers = endpoint_of(address).headers(address, key)
+    form_headers = endpoint_of(address).headers(address, NO_KEY if address.key == AWS else key)
     return form_headers | {"Content-Type": "application/json"} | common | read_headers(address, os.environ)
 
 
@@ -68,8 +69,10 @@ class BoundedSession:
 
         Raises `aiohttp.ClientError` if there is no connection, or no whole reply.
         """
+        url = with_query(self._address, path)
+        signed = signed_headers("POST", url, content) if self._address.key == AWS else None
         async with self._session.post(
-            with_query(self._address, path), data=content, allow_redirects=False, proxy=self._proxy
+            url, data=content, headers=signed, allow_redirects=False, proxy=self._proxy
         ) as response:
             read = bytearray()
             while piece := await response.content.readany():
@@ -115,6 +118,9 @@ class BoundedFileClient(httpx2.Client):
         request.headers.update(sdk_headers)
         if self._address.query:
             request.url = request.url.copy_merge_params(self._address.query)
+        if self._address.key == AWS:
+            content_type = request.headers["Content-Type"]
+            request.headers.update(signed_headers(request.method, str(request.url), request.read(), content_type))
         response = super().send(request, **(options | {"stream": True}))
         if options.get("stream") and response.is_success:
             return response
