@@ -38,6 +38,7 @@ _CODES_BY_MESSAGE = tuple(
     for code, pattern in (
         (WRONG_KEY, "API key not valid|Incorrect API key provided"),  # Google, xAI: with the status 400
         (NO_MODEL, r"Model Not Exist|(?:/[\w/]+: )?Invalid model name passed in|\S{1,200} is not a valid model ID$"),
+        (NO_MODEL, r"Unable to access (?:non-serverless )?model |The dedicated endpoint for \S{1,200} is not running"),
         (NO_QUOTA, r"Insufficient Balance|Budget has been exceeded|Account \S{1,99} is suspended"),
         (NO_QUOTA, r"You exceeded your current quota(?s:.{0,999}), limit: 0,"),  # Google: none of this model, ever
         (CONTEXT_TOO_LONG, "This model's maximum context length is|litellm.ContextWindowExceededError"),
