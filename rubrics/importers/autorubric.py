@@ -81,6 +81,8 @@ class Item(OpenMapping):
     submission: Any
     description: str | None = None
     prompt: str | None = None
+    reference_submission: str | None = None
+    rubric: list[Any] | None = None
     ground_truth: list[str | None] | None = None
     reasons: Annotated[list[str | None] | None, Field(validation_alias="ground_truth_reasons")] = None
 
@@ -93,62 +95,96 @@ class Section(OpenMapping):
 
 
 def read_autorubric(text: str, path: str) -> Imported:
-    """Import the rubric of one AutoRubric file, and the items of a data set; its id is the file's name."""
+    """Import the rubric of one AutoRubric file, and the items of a data set; its id is the file's name.
+
+    Where items have rubrics of their own, each row has its criteria, and there is no other rubric.
+    """
     reading = open_list_or_mapping(text, path)
+    if isinstance(reading.value, dict) and isinstance(reading.value.get("items"), list):
+        return _read_data_set(reading, reading.value)
     listed, file_keys, place = _the_list(reading)
     stored_fields = FieldCounts()
-    sections: dict[str, Row] = {}
-    ids = DistinctIds()
+    return reading.finish(_rubric(reading, listed, place, file_keys, stored_fields), stored_fields)
+
+
+def _read_data_set(reading: Reading, data_set: Row) -> Imported:
+    stored_fields = FieldCounts()
+    items: list[Any] = data_set["items"]
+    has_own = any(isinstance(item, dict) and item.get("rubric") for item in items)
+    common = {name: data_set.get(name) for name in ("prompt", "reference_submission")}
+    file_keys = {name: value for name, value in data_set.items() if name not in ("rubric", "items", *common)}
     criteria: list[Row] = []
-    for here, section, entry in _entries(listed, place, sections, reading):
-        question = reading.fit(Question, entry, here)
-        if question:
-            criteria.append(_criterion(question, section, ids, stored_fields))
-    prompt = (
-        file_keys.pop("prompt", None) if "items" in file_keys and isinstance(file_keys.get("prompt"), str) else None
-    )
-    items = file_keys.pop("items", None)
+    rubric: Row | None = None
+    if data_set.get(LIST_KEY) or not has_own:
+        listed, _, place = _the_list(reading)
+        rubric = _rubric(reading, listed, place, file_keys, stored_fields)
+        criteria = rubric["criteria"]
+    cases, ratings = _import_items(items, common, criteria, reading, stored_fields, has_own=has_own)
+    if has_own or rubric is None:
+        return Imported(cases=cases, ratings=ratings, kept=stored_fields.words())
+    return replace(reading.finish(rubric, stored_fields), cases=cases, ratings=ratings, kept=stored_fields.words())
+
+
+def _rubric(reading: Reading, listed: list[Any], place: Place, file_keys: Row, stored_fields: FieldCounts) -> Row:
+    sections: dict[str, Row] = {}
+    criteria = _criteria(reading, listed, place, sections, stored_fields)
     described = {name: stored_fields.note_all("sections.", extra) for name, extra in sections.items() if extra}
-    rubric: Row = {
-        "id": identifier(PurePath(path).stem, "rubric"),
+    return {
+        "id": identifier(PurePath(reading.path).stem, "rubric"),
         "version": FIRST_VERSION,
         "criteria": criteria,
         **as_metadata("autorubric", drop_empty({"file": stored_fields.note_all("", file_keys), "sections": described})),
     }
-    imported = reading.finish(rubric, stored_fields)
-    if items is None:
-        return imported
-    if not isinstance(items, list):
-        reading.stop(("items",), f"found {quote_value(items)}, expected a list")
-    cases, ratings = _import_items(items, prompt, criteria, reading, stored_fields)
-    return replace(imported, cases=cases, ratings=ratings, kept=stored_fields.words())
+
+
+def _criteria(
+    reading: Reading, listed: list[Any], place: Place, sections: dict[str, Row], stored_fields: FieldCounts
+) -> list[Row]:
+    """Criteria of a list; the content of sections is put into `sections`."""
+    ids = DistinctIds()
+    entries = [
+        (reading.fit(Question, entry, here), section)
+        for here, section, entry in _entries(listed, place, sections, reading)
+    ]
+    return [_criterion(question, section, ids, stored_fields) for question, section in entries if question]
 
 
 def _import_items(
-    items: list[Any], prompt: str | None, criteria: list[Row], reading: Reading, stored_fields: FieldCounts
+    items: list[Any], common: Row, criteria: list[Row], reading: Reading, stored_fields: FieldCounts, *, has_own: bool
 ) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
-    """Rows of a data set's submissions, and its labels as ratings by `ground_truth`; raises for a fault."""
+    """Rows of a data set's submissions, and its labels as ratings by `ground_truth`; raises for a fault.
+
+    common: the data set's prompt and reference, for items without their own. has_own: rows have their criteria.
+    """
     rows: list[Row] = []
     ratings: list[Row] = []
     for index, entry in enumerate(items):
-        item = reading.fit(Item, entry, ("items", index))
+        place: Place = ("items", index)
+        item = reading.fit(Item, entry, place)
         if item is None:
             continue
         submission = item.submission
         text = submission if isinstance(submission, str) else json.dumps(submission, ensure_ascii=False)
-        item_prompt = item.prompt or prompt
+        prompt, reference = item.prompt or common["prompt"], item.reference_submission or common["reference_submission"]
+        listed = item.rubric or []
+        own = _criteria(reading, listed, (*place, LIST_KEY), {}, stored_fields) if listed else criteria
         extra = stored_fields.note_all("items.", drop_empty({"description": item.description, **item.unknown_keys}))
         row = {
             "case_id": f"case_{index + 1}",
             "model": UNKNOWN_MODEL,
             "output": text,
-            **drop_empty({"prompt": item_prompt if item_prompt and item_prompt.strip() else None}),
+            **{name: text for name, text in (("prompt", prompt), ("reference", reference)) if _is_text(text)},
+            **({"criteria": own} if has_own else {}),
             **as_metadata("autorubric", extra),
         }
         rows.append(row)
-        ratings += _labels(item, row, criteria, reading, ("items", index))
+        ratings += _labels(item, row, own, reading, place)
     reading.stop_at_faults()
     return tuple(rows), tuple(ratings)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value.strip() != ""
 
 
 def _labels(item: Item, row: Row, criteria: list[Row], reading: Reading, place: Place) -> Iterator[Row]:

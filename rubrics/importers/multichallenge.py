@@ -15,6 +15,7 @@ from gradebook.rubrics.importers.case_rows import (
     answer_columns,
     criterion_row,
     import_cases,
+    logged_prompt,
 )
 from gradebook.rubrics.importers.metadata import FieldCounts, as_metadata
 from gradebook.rubrics.importers.registry import Format, Imported
@@ -27,10 +28,15 @@ def _upper(value: Any) -> Any:
     return value.strip().upper() if isinstance(value, str) else value
 
 
+def _decoded(value: Any) -> Any:
+    """Conversation of a table's cell, which is JSON text."""
+    return logged_prompt(value) if isinstance(value, str) else value
+
+
 class _Question(CaseShape):
     question_id: Annotated[CaseId, Field(validation_alias="QUESTION_ID")]
     axis: Annotated[str | None, Field(validation_alias="AXIS")] = None
-    conversation: Annotated[Prompt, Field(validation_alias="CONVERSATION")]
+    conversation: Annotated[Prompt, BeforeValidator(_decoded), Field(validation_alias="CONVERSATION")]
     target: Annotated[NonBlank, Field(validation_alias="TARGET_QUESTION")]
     passes: Annotated[Literal["YES", "NO"], BeforeValidator(_upper), Field(validation_alias="PASS_CRITERIA")]
     response: Annotated[str | None, Field(validation_alias="RESPONSE")] = None

@@ -88,13 +88,15 @@ class _Line(CaseShape):
         return next((text for text in prompts if is_prompt(text)), json.dumps(fields or self.item, ensure_ascii=False))
 
     def _output(self, sample: Row) -> str | None:
-        """Text of the output; "" if the sample has none, None if there is no sample."""
+        """Text of the output, else its tool calls; "" if the sample has none, None if there is no sample."""
         if sample:
             messages = sample.get("output")
             listed = messages if isinstance(messages, list) else []
             texts = [message.get("content") for message in listed if isinstance(message, dict)]
             texts += [sample.get("output_text")]
-            return next((text for text in reversed(texts) if isinstance(text, str)), "")
+            calls = [call for message in listed for call in mapping_or_empty(message).get("tool_calls") or ()]
+            answer = next((text for text in reversed(texts) if isinstance(text, str) and text), "")
+            return answer or (json.dumps(calls, ensure_ascii=False) if calls else "")
         return next((text for name in _OUTPUTS if isinstance(text := self.item.get(name), str)), None)
 
     def _step(self, sample: Row, model: str) -> Row:

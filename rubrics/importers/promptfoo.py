@@ -94,7 +94,7 @@ def _import_results(entries: Sequence[Reading]) -> Imported:
     entries[0].stop_at_faults()
     stored_fields = FieldCounts()
     cases = _cases_of(shaped, stored_fields)
-    prompts = {result.prompt_index for result in shaped}
+    prompts = list(dict.fromkeys(map(_prompt_key, shaped)))
     rows = number_samples(_output_row(result, cases[result.test_index], stored_fields, prompts) for result in shaped)
     ratings = [
         rating
@@ -167,7 +167,7 @@ def _key(assertion: Assertion) -> tuple[str, str]:
     return assertion.type, json.dumps(assertion.value, sort_keys=True)
 
 
-def _output_row(result: Result, case: _Case, stored_fields: FieldCounts, prompts: set[int]) -> Row:
+def _output_row(result: Result, case: _Case, stored_fields: FieldCounts, prompts: Sequence[Any]) -> Row:
     response = result.response
     output = response.output if response else None
     text = output if isinstance(output, str) else "" if output is None else json.dumps(output, ensure_ascii=False)
@@ -179,7 +179,8 @@ def _output_row(result: Result, case: _Case, stored_fields: FieldCounts, prompts
     usage = mapping_or_empty(result.usage) or mapping_or_empty(response.usage if response else None)
     cost = result.cost if result.cost is not None else response.cost if response else None
     label = result.prompt.label if result.prompt else None
-    tag = label if label and len(label) <= _LONGEST_LABEL and "\n" not in label else f"prompt_{result.prompt_index}"
+    number = prompts.index(_prompt_key(result))
+    tag = label if label and len(label) <= _LONGEST_LABEL and "\n" not in label else f"prompt_{number}"
     extra = stored_fields.note_all("", drop_empty(result.unknown_keys, ("success", "failureReason", "promptId")))
     vars_ = result.vars or result.test.vars
     return {
@@ -193,6 +194,12 @@ def _output_row(result: Result, case: _Case, stored_fields: FieldCounts, prompts
         **({"criteria": case.criteria} if case.criteria else {}),
         **as_metadata(NAME, drop_empty({"vars": vars_, **extra})),
     }
+
+
+def _prompt_key(result: Result) -> Any:
+    """What tells prompts apart: promptIdx numbers the pairs of a prompt and a provider."""
+    label = result.prompt.label if result.prompt else None
+    return result.unknown_keys.get("promptId") or label or result.prompt_index
 
 
 def _prompt(raw: Any, values: Row) -> Any:

@@ -17,6 +17,7 @@ from gradebook.tasks.datasets.traces.fields import (
 )
 from gradebook.tasks.datasets.traces.messages import Turn, chat_messages, row_of_conversation
 
+_REFERENCE = "subagent_trajectory_ref"
 _ROLES = {"user": "user", "agent": "assistant", "system": "system"}
 
 
@@ -32,12 +33,34 @@ def read_run(document: Mapping[str, Any], default_model: str) -> dict[str, Any]:
     if not isinstance(steps, list) or not steps:
         raise_misfit("steps", steps, "a list of steps")
     agent = object_of(document.get("agent"))
-    turns = [turn for index, step in enumerate(steps) for turn in _turns(index, object_of(step))]
+    turns = _all_turns(document, agent=None)
     metadata = {"session_id": text_of(document.get("session_id")), "agent": text_of(agent.get("name"))}
     trace_id = text_of(document.get("trajectory_id")) or metadata["session_id"]
     models = (object_of(step).get("model_name") for step in reversed(steps))
     model = next(filter(None, map(text_of, models)), None) or text_of(agent.get("model_name"))
     return row_of_conversation(turns, model or default_model, metadata | {"trace_id": trace_id})
+
+
+def _all_turns(document: Mapping[str, Any], agent: str | None) -> list[Turn]:
+    """Turns of a trajectory, and behind the step that refers to it those of a sub-agent. agent: the sub-agent's name.
+
+    Usage of copied steps counts in the trajectory that they come from.
+    """
+    inner = {text_of(each.get("trajectory_id")): each for each in objects_of(document.get("subagent_trajectories"))}
+    turns = list[Turn]()
+    for index, step in enumerate(map(object_of, document.get("steps") or ())):
+        about = ({"agent": agent} if agent else {}) | (
+            {"tokens": None, "cost_usd": None} if step.get("is_copied_context") is True else {}
+        )
+        turns += [turn._replace(about={**turn.about, **about}) for turn in _turns(index, step)]
+        for reference in (each for result in _results_of(step) for each in objects_of(result.get(_REFERENCE))):
+            if trajectory := inner.pop(text_of(reference.get("trajectory_id")), None):
+                turns += _all_turns(trajectory, text_of(object_of(trajectory.get("agent")).get("name")) or "sub-agent")
+    return turns
+
+
+def _results_of(step: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return objects_of(object_of(step.get("observation")).get("results"))
 
 
 def _turns(index: int, step: Mapping[str, Any]) -> list[Turn]:
@@ -51,7 +74,9 @@ def _turns(index: int, step: Mapping[str, Any]) -> list[Turn]:
         }
         for call in objects_of(step.get("tool_calls"))
     ]
-    message = {"role": _ROLES[source], "content": step.get("message") or ""} | ({"tool_calls": calls} if calls else {})
+    said = chat_messages([{"role": _ROLES[source], "content": step.get("message") or ""}])
+    content = said[0].get("content", "") if said else ""
+    message = {"role": _ROLES[source], "content": content} | ({"tool_calls": calls} if calls else {})
     metrics = object_of(step.get("metrics"))
     tokens = [count_of(f"steps[{index}].metrics.{name}", metrics.get(name)) for name in _COUNTED]
     about = timing(nanoseconds_of(f"steps[{index}].timestamp", step.get("timestamp")), None) | {
@@ -60,7 +85,7 @@ def _turns(index: int, step: Mapping[str, Any]) -> list[Turn]:
     }
     results = [
         result | {"type": "tool_result", "tool_call_id": result.get("source_call_id") or _only_id(calls)}
-        for result in objects_of(object_of(step.get("observation")).get("results"))
+        for result in _results_of(step)
     ]
     return [Turn(message, about), *map(Turn, chat_messages([{"role": "tool", "content": results}]) if results else [])]
 

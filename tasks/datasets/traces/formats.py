@@ -39,7 +39,7 @@ _LONGEST_PREVIEW = 2_000  # characters of a part in the quarantine
 _MARKS = (
     *(b'"resourceSpans"', b'"resourceLogs"', b'"samples"', b'"messages"', b'"schema_version"', b'"observations"'),
     *(b'"traceId"', b'"batches"', b'"traceID"', b'"trace_id"', b'"run_type"', b'"info"', b'"sessionId"'),
-    b'"leafUuid"',
+    *(b'"leafUuid"', b'"history"'),
     *(b'"file-history-snapshot"', b'"response_item"', b'"session_meta"', b'"trajectory"', b'"trajectory_format"'),
 )
 

@@ -17,7 +17,7 @@ _MEDIA_KINDS = {
     **dict.fromkeys(("audio", "input_audio"), "audio"),
 }
 _WRAPPINGS = ("source", "inline_data", "inlineData", "image_url", "input_audio")
-_ADDRESSES = ("url", "uri", "image_url", "image", "audio")
+_ADDRESSES = ("url", "uri", "image_url", "image", "audio", "path")
 _CONTENTS = ("data", "base64", "content")
 _CALLS = (
     *("tool_call", "tool_use", "function_call", "functionCall"),

@@ -28,8 +28,9 @@ def matches(first: Mapping[str, Any]) -> bool:
     """Whether a file's first object is of this format."""
     if str(first.get("trajectory_format", "")).startswith("mini-swe-agent"):
         return True
-    steps = objects_of(first.get("trajectory"))
-    return bool(steps) and {"action", "observation"} <= steps[0].keys()
+    steps, history = objects_of(first.get("trajectory")), objects_of(first.get("history"))
+    is_demonstration = bool(history) and {"role", "agent"} <= history[0].keys()
+    return is_demonstration or (bool(steps) and {"action", "observation"} <= steps[0].keys())
 
 
 def read_run(document: Mapping[str, Any], default_model: str) -> dict[str, Any]:
@@ -97,7 +98,7 @@ def _of_messages(messages: Sequence[Message]) -> Iterator[Turn]:
             results = {
                 "role": "tool",
                 "content": chat_message.get("content") or "",
-                "tool_call_id": chat_message.get("tool_call_id"),
+                "tool_call_id": _plain(chat_message).get("tool_call_id"),
             }
             yield from (Turn(message) for message in chat_messages([results]))
 

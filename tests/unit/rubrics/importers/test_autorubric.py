@@ -265,3 +265,18 @@ def test_a_wrong_item_is_refused_with_its_place(item: object, words: str):
     with pytest.raises(RubricError) as caught:
         data_set(item)
     assert words in str(caught.value)
+
+
+def test_rubrics_of_items_are_criteria_of_their_rows():
+    own = {"rubric": [{"name": "cold", "weight": 2, "requirement": "Names the cold."}], "ground_truth": ["UNMET"]}
+    items = [{"submission": "Flakes.", "reference_submission": "Frozen rain.", **own}, {"submission": "Clouds."}]
+    imported = data_set(*items)
+    assert imported.rubric is None
+    assert [[criterion["id"] for criterion in row["criteria"]] for row in imported.cases] == [
+        ["cold"],
+        ["causes", "satisfaction"],
+    ]
+    assert [row.get("reference") for row in imported.cases] == ["Frozen rain.", None]
+    assert [(row["criterion_id"], row["level_id"]) for row in imported.ratings] == [("cold", "not_met")]
+    alone = read_autorubric(json.dumps({"prompt": "Why?", "rubric": None, "items": items[:1]}), "d.json")
+    assert alone.cases[0]["criteria"] == imported.cases[0]["criteria"]

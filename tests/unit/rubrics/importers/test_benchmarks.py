@@ -75,6 +75,8 @@ def test_the_best_level_of_multichallenge_is_the_answer_that_passes():
     (criterion,) = case["criteria"]
     assert [(level["id"], level["score"]) for level in criterion["levels"]] == [("yes", 0.0), ("no", 1.0)]
     assert (case["case_id"], criterion["category"]) == ("q1", "INSTRUCTION_RETENTION")
+    cell = {"CONVERSATION": json.dumps(case["prompt"]), "TARGET_QUESTION": "Short?", "PASS_CRITERIA": "yes"}
+    assert read("multichallenge", [{"QUESTION_ID": "q1", **cell}]).cases[0]["prompt"] == case["prompt"]
     (joined,), unmatched = join_answers([case], [{"QUESTION_ID": "q1", "RESPONSE": "elbe.", "model": "m"}])
     assert (joined["output"], joined["model"], unmatched) == ("elbe.", "m", ())
 

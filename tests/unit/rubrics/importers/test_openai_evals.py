@@ -75,6 +75,13 @@ def test_a_sample_that_failed_is_an_empty_output_with_the_error():
     assert (case["output"], case["steps"][0]["error"]) == ("", "rate_limit: later")
 
 
+def test_an_answer_of_calls_alone_is_their_text():
+    calls = [{"type": "function", "function": {"name": "city_of", "arguments": '{"land": "Peru"}'}}]
+    said = output_item()["sample"] | {"output": [{"role": "assistant", "content": None, "tool_calls": calls}]}
+    (case,) = read(output_item(sample=said)).cases
+    assert json.loads(case["output"]) == calls
+
+
 def test_runs_of_one_item_by_several_models_are_one_case():
     other = output_item()["sample"] | {"model": "large", "input": [{"role": "user", "content": "Capital? Peru."}]}
     assert [case["case_id"] for case in read(output_item(), output_item(sample=other)).cases] == ["4", "4"]

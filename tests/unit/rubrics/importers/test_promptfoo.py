@@ -99,6 +99,11 @@ def test_several_prompts_are_checkpoints_and_models_and_repeats_are_samples():
     assert {row["case_id"] for row in rows.cases} == {"test_0"}
 
 
+def test_one_prompt_for_two_providers_makes_no_checkpoints():
+    rows = read(result(), result(promptIdx=1, provider={"id": "x", "label": "large"}))
+    assert ["checkpoint" in row for row in rows.cases] == [False, False]
+
+
 def test_a_line_of_results_and_a_bare_list_are_read_as_well():
     line = json.dumps(result())
     assert read_promptfoo(f"{line}\n{line}\n", "r.jsonl").cases == read_promptfoo(f"[{line}, {line}]", "r.json").cases

@@ -470,3 +470,36 @@ def test_a_tool_of_the_provider_is_a_step_and_no_part_of_the_answer(call: Any, r
     assert row["output"] == "Gate B4."
     tools = [(step["name"], step["input"]) for step in row["steps"] if step["kind"] == "tool"]
     assert tools == [("find", {"q": 1})]
+
+
+def test_a_demonstration_of_swe_agent_has_its_history_alone(tmp_path: Path) -> None:
+    made = {"role": "assistant", "agent": "main", "content": "I look.", "tool_calls": [_CALL], "message_type": "action"}
+    done = {"role": "tool", "agent": "main", "content": "B4", "tool_call_ids": ["c1"]}
+    row = _only(tmp_path, {"history": [{**_ASKED[0], "agent": "main"}, made, done]})
+    assert (row["prompt"], row["output"]) == (_ASKED, "I look.")
+    tools = [(step["name"], step["output"]) for step in row["steps"] if step["kind"] == "tool"]
+    assert tools == [("gate_of", "B4")]
+
+
+_PICTURE = {"type": "image", "source": {"media_type": "image/png", "path": "gates.png"}}
+
+
+def test_sub_agents_of_atif_are_steps_behind_their_call_and_copied_usage_counts_once(tmp_path: Path) -> None:
+    def made(number: int, text: str, tokens: int, **more: Any) -> dict[str, Any]:
+        metrics = {"prompt_tokens": tokens, "completion_tokens": 0}
+        return {"step_id": number, "source": "agent", "message": text, "metrics": metrics, **more}
+
+    result = {"source_call_id": "c1", "content": "B4", "subagent_trajectory_ref": [{"trajectory_id": "sub"}]}
+    call = {"tool_call_id": "c1", "function_name": "ask", "arguments": {}}
+    steps = [
+        {"step_id": 1, "source": "user", "message": [{"type": "text", "text": _Q}, _PICTURE]},
+        made(2, "Before.", 50, is_copied_context=True),
+        made(3, "", 10, tool_calls=[call], observation={"results": [result]}),
+        made(4, "Gate B4.", 20),
+    ]
+    below = {"trajectory_id": "sub", "agent": {"name": "guide"}, "steps": [made(1, "It is B4.", 7)]}
+    about = {"schema_version": "ATIF-v1.7", "agent": {"name": "main"}, "session_id": "s"}
+    row = _only(tmp_path, about | {"steps": steps, "subagent_trajectories": [below]})
+    assert (row["output"], _sum(row, "tokens")) == ("Gate B4.", 37)
+    assert [step.get("agent") for step in row["steps"]] == [None, None, None, "guide", None]
+    assert row["prompt"][0]["content"][1]["image_url"] == {"url": "file:gates.png"}
