@@ -80,5 +80,4 @@ def read_advancedif(text: str, path: str) -> Imported:
 
 
 SUMMARY = "conversations of AdvancedIF, each with yes/no questions about the next answer"
-OMISSIONS = "other columns, which are metadata; CSV has to become JSON Lines first"
-FORMAT = Format(NAME, SUMMARY, ".jsonl", "cases", read_advancedif, omissions=OMISSIONS)
+FORMAT = Format(NAME, SUMMARY, ".jsonl", "cases", read_advancedif)

@@ -359,5 +359,4 @@ def _options(criterion: Criterion, imported: Row, lost_fields: FieldCounts) -> l
 
 
 SUMMARY = "a list of weights and requirements, with options for graded ones"
-OMISSIONS = "options with `na`, kinds of scales"
-FORMAT = Format("autorubric", SUMMARY, ".yaml", "rubric", read_autorubric, write_autorubric, omissions=OMISSIONS)
+FORMAT = Format("autorubric", SUMMARY, ".yaml", "rubric", read_autorubric, write_autorubric)

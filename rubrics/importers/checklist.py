@@ -104,5 +104,4 @@ def _entry(criterion: CaseCriterion) -> Row:
 
 
 SUMMARY = "yes/no questions for each case, optionally with answers"
-OMISSIONS = "other columns, which are metadata"
-FORMAT = Format("checklist", SUMMARY, ".jsonl", "cases", read_checklist, write_checklist, omissions=OMISSIONS)
+FORMAT = Format("checklist", SUMMARY, ".jsonl", "cases", read_checklist, write_checklist)

@@ -618,5 +618,4 @@ def _simplify_criterion(criterion: Criterion, weight: float) -> Row:
 
 
 SUMMARY = "a rubric with criteria, levels and a scoring method each; lossless both ways"
-OMISSIONS = "nothing: other fields come back on export"
-FORMAT = Format("dataknobs", SUMMARY, ".json", "rubric", read_dataknobs, write_dataknobs, omissions=OMISSIONS)
+FORMAT = Format("dataknobs", SUMMARY, ".json", "rubric", read_dataknobs, write_dataknobs)

@@ -236,5 +236,4 @@ def _points(metric: _GEval) -> Iterator[tuple[int, str]]:
 
 
 SUMMARY = "test runs and data sets of deepeval, and its G-Eval metrics"
-OMISSIONS = "metrics other than G-Eval as criteria; their scores are read"
-FORMAT = Format(NAME, SUMMARY, ".json", "results", read_deepeval, omissions=OMISSIONS)
+FORMAT = Format(NAME, SUMMARY, ".json", "results", read_deepeval)

@@ -397,5 +397,4 @@ def _entry(criterion: Criterion, weight: float | None, lost_fields: FieldCounts)
 
 
 SUMMARY = "dimensions with weights and thresholds of 0 to 100, and safety gates"
-OMISSIONS = "rules in words, which no code decides"
-FORMAT = Format("dimensions", SUMMARY, ".json", "rubric", read_dimensions, write_dimensions, omissions=OMISSIONS)
+FORMAT = Format("dimensions", SUMMARY, ".json", "rubric", read_dimensions, write_dimensions)

@@ -113,5 +113,4 @@ def _entry(criterion: CaseCriterion) -> Row:
 
 
 SUMMARY = "conversations, each with criteria of its own that give or take points"
-OMISSIONS = "tags other than the axis, which are metadata"
-FORMAT = Format("healthbench", SUMMARY, ".jsonl", "cases", read_healthbench, write_healthbench, omissions=OMISSIONS)
+FORMAT = Format("healthbench", SUMMARY, ".jsonl", "cases", read_healthbench, write_healthbench)

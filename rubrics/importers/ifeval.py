@@ -114,5 +114,4 @@ def _line(case: Case) -> Row:
 
 
 SUMMARY = "prompts with instructions that a program can verify"
-OMISSIONS = "other columns, which are metadata"
-FORMAT = Format("ifeval", SUMMARY, ".jsonl", "cases", read_ifeval, write_ifeval, omissions=OMISSIONS)
+FORMAT = Format("ifeval", SUMMARY, ".jsonl", "cases", read_ifeval, write_ifeval)

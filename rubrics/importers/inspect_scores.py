@@ -91,5 +91,4 @@ def _key_columns(sample: _Sample, head: _Eval) -> Row:
 
 
 SUMMARY = "scores of an Inspect log, for the outputs that a run reads from it"
-OMISSIONS = "the outputs: a run reads the log itself"
-FORMAT = Format(NAME, SUMMARY, ".json", "results", read_inspect_scores, omissions=OMISSIONS)
+FORMAT = Format(NAME, SUMMARY, ".json", "results", read_inspect_scores)

@@ -163,5 +163,4 @@ def _names_of(path: str) -> tuple[str | None, str]:
 
 
 SUMMARY = "samples of a task that lm-evaluation-harness logged, with their metrics"
-OMISSIONS = "metrics outside 0 to 1, those of several responses together"
-FORMAT = Format(NAME, SUMMARY, ".jsonl", "results", read_lm_eval, omissions=OMISSIONS)
+FORMAT = Format(NAME, SUMMARY, ".jsonl", "results", read_lm_eval)

@@ -68,5 +68,4 @@ def read_multichallenge(text: str, path: str) -> Imported:
 
 
 SUMMARY = "conversations of MultiChallenge, each with a yes/no question about the next answer"
-OMISSIONS = "other columns, which are metadata"
-FORMAT = Format(NAME, SUMMARY, ".jsonl", "cases", read_multichallenge, omissions=OMISSIONS)
+FORMAT = Format(NAME, SUMMARY, ".jsonl", "cases", read_multichallenge)

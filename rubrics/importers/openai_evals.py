@@ -144,5 +144,4 @@ def read_openai_evals(text: str, path: str) -> Imported:
 
 
 SUMMARY = "items of OpenAI's evals, and the output items of a run with its graders' scores"
-OMISSIONS = "other fields of items and samples, which are metadata"
-FORMAT = Format(NAME, SUMMARY, ".jsonl", "results", read_openai_evals, omissions=OMISSIONS)
+FORMAT = Format(NAME, SUMMARY, ".jsonl", "results", read_openai_evals)

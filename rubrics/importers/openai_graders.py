@@ -494,5 +494,4 @@ def _question(text: str) -> str:
 
 
 SUMMARY = "graders of OpenAI's evals: string_check, text_similarity, score_model, label_model, multi"
-OMISSIONS = "models and sampling of graders; `python`, `gleu`, `meteor` and other formulas are refused"
-FORMAT = Format(NAME, SUMMARY, ".json", "rubric", read_openai_graders, omissions=OMISSIONS)
+FORMAT = Format(NAME, SUMMARY, ".json", "rubric", read_openai_graders)

@@ -230,5 +230,4 @@ def _rubric(path: str, baseline: str) -> Row:
 
 
 SUMMARY = "pairs of outputs with the better one labelled, as in AlpacaEval, Arena-Hard, LLMBar and JudgeBench"
-OMISSIONS = "annotators' prices and times, words of judges; files with several baselines are refused"
-FORMAT = Format(NAME, SUMMARY, ".json", "results", read_pairs, omissions=OMISSIONS)
+FORMAT = Format(NAME, SUMMARY, ".json", "results", read_pairs)

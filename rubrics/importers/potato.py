@@ -446,5 +446,4 @@ def _bounds(scheme: Row) -> tuple[int, int]:
 
 
 SUMMARY = "annotation schemes that people fill in: rubric_eval, trajectory_eval, likert, slider, and radio of numbers"
-OMISSIONS = "settings of the server, spans and links of annotations"
-FORMAT = Format("potato", SUMMARY, ".yaml", "rubric", read_potato, write_potato, omissions=OMISSIONS)
+FORMAT = Format("potato", SUMMARY, ".yaml", "rubric", read_potato, write_potato)

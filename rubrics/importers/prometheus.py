@@ -224,5 +224,4 @@ def _entry(case: Case) -> Row:
 
 
 SUMMARY = "a response, a reference and a criterion described for each score from 1 to 5, also of BiGGen Bench"
-OMISSIONS = "other columns, which are metadata"
-FORMAT = Format("prometheus", SUMMARY, ".json", "cases", read_prometheus, write_prometheus, omissions=OMISSIONS)
+FORMAT = Format("prometheus", SUMMARY, ".json", "cases", read_prometheus, write_prometheus)

@@ -318,5 +318,4 @@ def _expanded(test: Test, default: Test, reading: Reading) -> Iterator[Row]:
 
 
 SUMMARY = "results of promptfoo, and configs with their tests and assertions"
-OMISSIONS = "code of assertions, values in files, providers' settings"
-FORMAT = Format(NAME, SUMMARY, ".json", "results", read_promptfoo, omissions=OMISSIONS)
+FORMAT = Format(NAME, SUMMARY, ".json", "results", read_promptfoo)

@@ -48,7 +48,7 @@ class Format:
     criteria, or the results of an evaluator (outputs with scores).
 
     read: (text of the file, its path for messages) -> its content; raises `RubricError` with every fault and line.
-    write: None for a format that is only read. omissions: sentence on content of a file that an import leaves out.
+    write: None for a format that is only read.
     """
 
     name: str
@@ -57,7 +57,6 @@ class Format:
     source: Literal["rubric", "cases", "results"]
     read: Callable[[str, str], Imported]
     write: Callable[[Rubric], Exported] | Callable[[Sequence[Row]], Exported] | None = None
-    omissions: str = ""
 
 
 FORMAT_NAMES = (

@@ -492,5 +492,4 @@ def _with_annotations(row: Row, marks: Marks, lost_fields: FieldCounts) -> Row:
 
 
 SUMMARY = "tasks with responses, criteria and ratings"
-OMISSIONS = "choices between responses, which `gradebook people ratings import FILE` makes rows of `preferences`"
-FORMAT = Format("scale", SUMMARY, ".json", "cases", read_scale, write_scale, omissions=OMISSIONS)
+FORMAT = Format("scale", SUMMARY, ".json", "cases", read_scale, write_scale)

@@ -108,5 +108,4 @@ def _message(entry: Row) -> Row:
 
 
 SUMMARY = "conversations of tau-bench and tau2-bench, with their rewards"
-OMISSIONS = "what the user's model cost, the actions that were expected: metadata"
-FORMAT = Format(NAME, SUMMARY, ".json", "results", read_tau_bench, omissions=OMISSIONS)
+FORMAT = Format(NAME, SUMMARY, ".json", "results", read_tau_bench)

@@ -98,5 +98,4 @@ def _row(trial: _Trial, stored_fields: FieldCounts) -> Row:
 
 
 SUMMARY = "results of Terminal-Bench: which tasks were resolved, which tests passed"
-OMISSIONS = "the agent's own words, which are in other files"
-FORMAT = Format(NAME, SUMMARY, ".json", "results", read_terminal_bench, omissions=OMISSIONS)
+FORMAT = Format(NAME, SUMMARY, ".json", "results", read_terminal_bench)

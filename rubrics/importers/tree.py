@@ -284,5 +284,4 @@ def _note_lost(rubric: Rubric, lost_fields: FieldCounts) -> None:
 
 
 SUMMARY = "a tree of tasks with weights and requirement texts, as in PaperBench"
-OMISSIONS = "explanations of grades, categories of tasks"
-FORMAT = Format("tree", SUMMARY, ".json", "rubric", read_tree, write_tree, omissions=OMISSIONS)
+FORMAT = Format("tree", SUMMARY, ".json", "rubric", read_tree, write_tree)

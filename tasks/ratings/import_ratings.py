@@ -27,7 +27,12 @@ from gradebook.tasks.ratings.import_sheets import (
     read_sheets,
     table_of,
 )
-from gradebook.tasks.ratings.pairs import count_new_preferences, imported_choices, insert_preferences
+from gradebook.tasks.ratings.pairs import (
+    count_new_preferences,
+    imported_choices,
+    insert_preferences,
+    rated_preferences,
+)
 from gradebook.tasks.ratings.tables import (
     count_new_ratings,
     count_new_refused,
@@ -104,6 +109,7 @@ def import_ratings(lake: Lake, rubric: Rubric, file: RatingFile, *, is_dry: bool
             for file_sheet, output_id in zip(reading.sheets, matches.output_ids, strict=True)
         ]
         choices, unplaced_count = imported_choices(connection, sheets, file.run_id)
+        choices = pa.concat_tables([choices, rated_preferences(connection, rubric, ratings, file.run_id)])
         for _ in range(unplaced_count):
             reading.left_out.note("choices between outputs that no run published together")
         _raise_if_too_many(file, reading, marks.num_rows + choices.num_rows)

@@ -12,7 +12,8 @@ import pyarrow as pa
 from gradebook.rubrics.importers.ratings.sheets import Sheet
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.levels import Level
-from gradebook.rubrics.model.rubric import OVERALL, Criterion, Overall
+from gradebook.rubrics.model.methods import PreferenceMethod
+from gradebook.rubrics.model.rubric import OVERALL, Criterion, Overall, Rubric
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.ratings.import_sheets import match_slots
@@ -49,6 +50,8 @@ _CHOICES_SCHEMA = pa.schema(
         pa.field("likert_value", pa.float64()),
     ]
 )
+
+_BASELINES_SCHEMA = pa.schema([pa.field("criterion_id", pa.string()), pa.field("against", pa.string())])
 
 
 def pair_criteria(criteria: Mapping[str, Criterion | Overall]) -> dict[str, Criterion | Overall]:
@@ -128,6 +131,26 @@ def imported_choices(
     choices = connection.execute(query("ratings/imported_choices"), {"run_id": run_id}).to_arrow_table()
     connection.unregister("given_choices")
     return choices, len(pairs) - choices.num_rows
+
+
+def rated_preferences(
+    connection: duckdb.DuckDBPyConnection, rubric: Rubric, ratings: pa.Table, run_id: str | None
+) -> pa.Table:
+    """Ratings of the rubric's criteria by preference against a model as rows of the table `preferences`.
+
+    ratings: `RATING_SCHEMA` and `line`. run_id: the run; None: the latest one with both outputs.
+    """
+    against = {
+        criterion.id: criterion.method.against
+        for criterion in rubric.criteria
+        if isinstance(criterion.method, PreferenceMethod)
+    }
+    baselines = pa.table({"criterion_id": [*against], "against": [*against.values()]}, schema=_BASELINES_SCHEMA)
+    connection.register("given_ratings", ratings)
+    connection.register("given_baselines", baselines)
+    rows = connection.execute(query("ratings/rated_preferences"), {"run_id": run_id}).to_arrow_table()
+    connection.unregister("given_baselines")
+    return rows
 
 
 def count_new_preferences(connection: duckdb.DuckDBPyConnection, preferences: pa.Table) -> int:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gradebook.rubrics.model.errors import GradebookError, InputError
+from gradebook.rubrics.model.methods import PreferenceMethod
 from gradebook.tasks.comparing.sides import read_epoch
 from gradebook.tasks.datasets.case_criteria import case_criteria_files
 from gradebook.tasks.datasets.ingest import Ingested
@@ -29,6 +30,7 @@ from gradebook.tasks.ledger.recordings import write_recording
 from gradebook.tasks.marts.models import mart_names
 from gradebook.tasks.marts.sources import run_costs
 from gradebook.tasks.published.summary import OF_SUMMARY, RunSummary, read_summary
+from gradebook.tasks.ratings.pairs import insert_preferences, rated_preferences
 from gradebook.tasks.ratings.tables import insert_ratings
 from gradebook.tasks.rubric_store.versions import store_rubric
 from gradebook.tasks.runs.run import Run
@@ -147,6 +149,7 @@ def _publish(run: Run, ingested: Ingested, notes: list[str]) -> int:
         epoch = read_epoch(connection, run.judge)
         row = {**run_row(run, "published", None), **totals, "version": version, "judge_epoch": epoch}
         insert_row(connection, row)
+        _insert_preferences(connection, run, folder)
 
     extra = json.dumps({"run_id": run.run_id, "rubric": f"{run.rubric.id} {run.rubric.version}"})
     try:
@@ -319,6 +322,13 @@ def _add_file(connection: duckdb.DuckDBPyConnection, table: str, location: str) 
 def _insert_parquet(connection: duckdb.DuckDBPyConnection, table: str, file: Path) -> None:
     if pq.read_metadata(file).num_rows:  # planning an empty insertion takes longer than this check
         connection.execute(f"insert into {table} by name from read_parquet(?)", [str(file)])
+
+
+def _insert_preferences(connection: duckdb.DuckDBPyConnection, run: Run, folder: RunFolder) -> None:
+    """Store the ratings of the run's ratings file on criteria by preference as choices between two outputs."""
+    if folder.ratings_file.exists() and any(isinstance(each.method, PreferenceMethod) for each in run.rubric.criteria):
+        ratings = pq.read_table(folder.ratings_file, filters=[("is_from_file", "=", True)])
+        insert_preferences(connection, rated_preferences(connection, run.rubric, ratings, run.run_id))
 
 
 def _insert_ratings(connection: duckdb.DuckDBPyConnection, folder: RunFolder) -> None:

@@ -15,14 +15,12 @@ from gradebook.flows.cli import ENTRIES, SECTIONS, load_command
 from gradebook.rubrics.checks import registry as checks
 from gradebook.rubrics.checks.registry import describe_check
 from gradebook.rubrics.files.load import read_rubric, shipped_rubrics
-from gradebook.rubrics.importers.registry import FORMAT_NAMES, find_format
 from gradebook.rubrics.lint.linting import rules
 from gradebook.rubrics.model.levels import Level, Scale
 from gradebook.rubrics.model.methods import METHODS
 from gradebook.rubrics.model.rubric import Category, Criterion, Notes, Overall, Rubric
 from gradebook.rubrics.model.taxonomy import Taxonomy
 from gradebook.rubrics.text.field_descriptions import field_descriptions
-from gradebook.tasks.datasets.traces import TRACE_FORMATS
 from gradebook.tasks.judging.settings.providers import list_providers
 from gradebook.tasks.lake.sql import declared_tables, list_questions
 from gradebook.tasks.operations.suites import Suite, SuitesFile
@@ -152,27 +150,6 @@ def rule_table() -> str:
     return table(("rule", "severity", "what it finds", "remedy"), *rows)
 
 
-def format_table() -> str:
-    sources = {"rubric": "a rubric", "cases": "rows with criteria", "results": "outputs and ratings, with criteria"}
-    outs = {"rubric": "-o rubric.yaml", "cases": "-o FOLDER", "results": "-o FOLDER"}
-    written = {True: "yes", False: "no"}
-    rows = [
-        (
-            f"[`{each.name}`](importing.md#{each.name})",
-            each.summary,
-            sources[each.source],
-            each.omissions,
-            f"`gradebook rubric import FILE {outs[each.source]}`",
-            written[each.write is not None],
-        )
-        for each in map(find_format, FORMAT_NAMES)
-    ]
-    traces = ", ".join(f"`{name}`" for name in TRACE_FORMATS)
-    what, left = "[traces of agents](traces.md)", "what a model thought without saying it"
-    rows.append((traces, what, "outputs with steps", left, "`gradebook evaluate FILE --rubric RUBRIC`", "no"))
-    return table(("format", "what is read", "becomes", "what is left", "command", "is written too"), *rows)
-
-
 def library_table() -> str:
     rows = []
     for name in shipped_rubrics():
@@ -227,7 +204,6 @@ def reference_pages() -> dict[str, str]:
         "tables": ("Tables and columns", "`gradebook lake tables NAME` prints the same.", column_tables()),
         "questions": ("Worked questions", "The SQL page of `gradebook view` has them too.", question_blocks()),
         "rubrics": ("Shipped rubrics", "`gradebook rubric list` prints them.", library_table()),
-        "formats": ("Formats of other systems", "`gradebook rubric import` reads them.", format_table()),
         "providers": ("Providers", "`gradebook judge list` prints them.", provider_table()),
     }
     return {f"reference/{name}.md": "\n\n".join([f"# {title}", *parts]) for name, (title, *parts) in pages.items()}

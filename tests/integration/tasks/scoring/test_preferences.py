@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gradebook.rubrics.files.load import read_rubric
 from gradebook.rubrics.model.errors import InputError, UnfinishedError
 from gradebook.tasks.agreement.published_run import measure_run
 from gradebook.tasks.comparing.compare import compare_runs
@@ -15,6 +16,8 @@ from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.ledger.verify import verify_ledger
 from gradebook.tasks.methods.preference import _combine
+from gradebook.tasks.ratings.import_ratings import import_ratings
+from gradebook.tasks.ratings.import_sheets import RatingFile
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.stages import run_stages
 from gradebook.tasks.stages.preview import preview_run
@@ -71,6 +74,29 @@ def rows_in(folder: Path, query: str) -> list[tuple[Any, ...]]:
 def verdicts_in(folder: Path, model: str, column: str = "verdicts.score") -> dict[str, Any]:
     query = f"select case_id, {column} from verdicts join outputs using (output_id) where model = '{model}'"
     return dict(rows_in(folder, query))
+
+
+def test_ratings_of_a_preference_are_choices_between_the_two_outputs(tmp_path: Path):
+    scores = {"wins": 0.9, "loses": 0, "ties": 0.5}
+    ratings = write_lines(
+        tmp_path / "ratings.jsonl",
+        [
+            {"case_id": case, "model": "new", "criterion_id": "helps", "rater": "anna", "score": score}
+            for case, score in scores.items()
+        ],
+    )
+    rubric, outputs = rubric_against(tmp_path, "old"), write_lines(tmp_path / "o.jsonl", rows_of(old=OLD, new=NEW))
+    publish(outputs, rubric, ratings=str(ratings))
+    query = """select preferences.case_id, model, choice, score, likert_value
+        from preferences join outputs on output_id = output_a order by all"""
+    assert rows_in(tmp_path, query) == [  # A is the model that comes first by name
+        ("loses", "new", "b", 0.75, 0.0),
+        ("ties", "new", "tie", 0.5, 0.5),
+        ("wins", "new", "a", 0.25, 0.9),
+    ]
+    lake = find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite")
+    again = import_ratings(lake, read_rubric(rubric), RatingFile(ratings))
+    assert (again.choice_count, again.new_choice_count) == (3, 0)
 
 
 @pytest.mark.nightly
