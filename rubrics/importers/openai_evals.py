@@ -90,11 +90,10 @@ class _Line(CaseShape):
     def _output(self, sample: Row) -> str | None:
         """Text of the output, else its tool calls; "" if the sample has none, None if there is no sample."""
         if sample:
-            messages = sample.get("output")
-            listed = messages if isinstance(messages, list) else []
-            texts = [message.get("content") for message in listed if isinstance(message, dict)]
+            messages = _mappings(sample.get("output"))
+            texts = [message.get("content") for message in messages]
             texts += [sample.get("output_text")]
-            calls = [call for message in listed for call in mapping_or_empty(message).get("tool_calls") or ()]
+            calls = [call for message in messages for call in _mappings(message.get("tool_calls"))]
             answer = next((text for text in reversed(texts) if isinstance(text, str) and text), "")
             return answer or (json.dumps(calls, ensure_ascii=False) if calls else "")
         return next((text for name in _OUTPUTS if isinstance(text := self.item.get(name), str)), None)
@@ -105,6 +104,10 @@ class _Line(CaseShape):
             text for text in (error.get("code"), error.get("message")) if isinstance(text, str) and text
         )
         return model_step(model, tokens=mapping_or_empty(sample.get("usage")).get("total_tokens"), error=message)
+
+
+def _mappings(listed: Any) -> list[Row]:
+    return [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
 
 
 def _reference(item: Row) -> str | list[str] | None:
