@@ -94,8 +94,9 @@ class _Line(CaseShape):
             texts = [message.get("content") for message in messages]
             texts += [sample.get("output_text")]
             calls = [call for message in messages for call in _mappings(message.get("tool_calls"))]
-            answer = next((text for text in reversed(texts) if isinstance(text, str) and text), "")
-            return answer or (json.dumps(calls, ensure_ascii=False) if calls else "")
+            if calls:
+                texts = [json.dumps(calls, ensure_ascii=False), *texts]
+            return next((text for text in reversed(texts) if isinstance(text, str) and text), "")
         return next((text for name in _OUTPUTS if isinstance(text := self.item.get(name), str)), None)
 
     def _step(self, sample: Row, model: str) -> Row:
