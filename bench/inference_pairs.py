@@ -49,7 +49,7 @@ def main(round_count: int) -> None:
                 rng, held = np.random.default_rng(case_count), []
                 for _ in range(round_count):
                     found = rank_models(draw(rng, strengths, case_count, choice_count), strengths.size).strengths
-                    if found[0].value is not None:
+                    if found[0].ci_low is not None:
                         held.append(
                             [each.ci_low <= s <= each.ci_high for each, s in zip(found, strengths, strict=True)]
                         )

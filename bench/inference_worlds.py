@@ -2,24 +2,33 @@
 
 python bench/inference_worlds.py [PART ...] [--rounds 1000]
 
-Parts: costs, wins, spread, tiny, clusters, settle, easy, stricter, shocks, nights; by default all. Each prints rows
-of a table in Markdown: the world, the sizes and the percentage for each.
+Parts: costs, wins, spread, tiny, clusters, settle, easy, stricter, shocks, nights, unkind; by default all.
+Each prints rows of a table in Markdown: the world, the sizes and the percentage for each.
 """
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+from scipy.special import ndtr
 
 from gradebook.rubrics.statistics.arrays import Floats
-from gradebook.rubrics.statistics.comparison import measure_pairs, measure_wins
+from gradebook.rubrics.statistics.calibration import measure_influences
+from gradebook.rubrics.statistics.comparison import UnpairedDifference, measure_pairs, measure_wins
 from gradebook.rubrics.statistics.distributions import measure_spread
-from gradebook.rubrics.statistics.intervals import measure_means
+from gradebook.rubrics.statistics.intervals import DIFFERENCES, measure_means
 from gradebook.rubrics.statistics.judge_quality import DriftEvidence, contrasts
-from gradebook.rubrics.statistics.means import count_moved, lower_ends, measure_difference
+from gradebook.rubrics.statistics.means import (
+    count_moved,
+    lower_ends,
+    measure_difference,
+    measure_scores,
+    score_interval_of,
+)
 from gradebook.rubrics.statistics.rater_comparison import alpha_over_people
 from gradebook.rubrics.statistics.rater_models import SeverityFit, settle_labels
 from gradebook.rubrics.statistics.series import METHODS, Series
+from gradebook.rubrics.statistics.strata import count_cases_once, measure_strata
 from gradebook.tasks.reporting.sections.agents import solved_cost
 
 Draw = Callable[[np.random.Generator, int], Floats]
@@ -226,21 +235,112 @@ def shocks(rounds: int) -> Iterator[str]:
 
 
 def nights(rounds: int) -> Iterator[str]:
-    """A month of 31 nights against one baseline, effects of nights with autocorrelation 0.8: months with an alarm."""
-    rng, sds = np.random.default_rng(10), (0.0, 0.01, 0.02)
+    """A month of 31 nights against one baseline, effects of nights with autocorrelation 0.8: months with an alarm.
+
+    Also with the variance of the earlier nights' differences added to that of the night's own, and how often a fall of
+    0.1 from the tenth night on is found within a week.
+    """
+    count, sds, columns = 200, (0.0, 0.01, 0.02), np.arange(31)
+    cells: dict[str, list[str]] = {method: [] for method in METHODS}
+    for sd in sds:
+        rng = np.random.default_rng(10)
+        baseline, effect = rng.normal(0.0, 0.2, (rounds, count)), rng.normal(0.0, sd, (rounds, 1))
+        means, errors, tested = (np.zeros((rounds, columns.size)) for _ in range(3))
+        for night in columns:
+            found = np.clip(effect + rng.normal(0.0, 0.2, (rounds, count)) - baseline, -1.0, 1.0)
+            of_night = measure_means(found)
+            means[:, night], errors[:, night] = of_night.mean, of_night.standard_error
+            tested[:, night] = measure_difference(of_night, count_moved(found)).p
+            effect = 0.8 * effect + rng.normal(0.0, sd * 0.6, (rounds, 1))
+        fallen = means - 0.1 * (columns >= 9)
+        p_of = [
+            (each, _p_after_nights(each, errors, is_added)) for is_added in (False, True) for each in (means, fallen)
+        ]
+        for method in METHODS:
+            levels = np.array([Series(0.05, method).level(1 + night) for night in columns])
+            alarms = ((tested < levels) & (means < 0)).any(axis=1).sum()
+            _, added = p_of[2]
+            added_alarms = ((added < levels) & (means < 0)).any(axis=1).sum()
+            week = [((p < levels) & (each < 0))[:, 9:16].any(axis=1).sum() for each, p in (p_of[1], p_of[3])]
+            of_rounds = [percent(hits, rounds) for hits in (alarms, added_alarms, *week)]
+            cells[method].append("{}, {} (found {}, {})".format(*of_rounds))
     for method in METHODS:
-        cells = []
-        for sd in sds:
-            baseline = rng.normal(0.0, 0.2, (rounds, 200))
-            effect, fired = np.zeros((rounds, 1)), np.zeros(rounds, np.bool_)
-            for night in range(31):
-                effect = 0.8 * effect + rng.normal(0.0, sd * 0.6, (rounds, 1))
-                found = np.clip(effect + rng.normal(0.0, 0.2, (rounds, 200)) - baseline, -1.0, 1.0)
-                means = measure_means(found)
-                tested = measure_difference(means, count_moved(found))
-                fired |= (tested.p < Series(0.05, method).level(1 + night)) & (means.mean < 0)
-            cells.append(percent(fired.sum(), rounds))
-        yield row(f"months with an alarm, {method}, with an effect of the night of sd", sds, cells)
+        yield row(f"months with an alarm, {method}, with an effect of the night of sd", sds, cells[method])
+
+
+def _p_after_nights(means: Floats, errors: Floats, is_added: bool) -> Floats:
+    """Normal p of each night, (round, night); with the variance of the earlier nights' means, from the third on."""
+    variances = errors**2
+    for night in range(2, means.shape[1]) if is_added else ():
+        variances[:, night] += means[:, :night].var(axis=1, ddof=1)
+    return 2.0 * ndtr(-np.abs(means) / np.sqrt(variances))
+
+
+def unkind(rounds: int) -> Iterator[str]:
+    """An equal model called better, one worse by 0.02 that passes `not_worse_by(0.02)`, and others at their limit."""
+    margin = 0.02
+    for name, draw in UNKIND.items():
+        sizes, cells = (50, 200, 500), []
+        for n in sizes:
+            rng, shares = np.random.default_rng(n), []
+            for loss, least in ((0.0, 0.0), (margin, -margin)):
+                found = draw(rng, (rounds, n), loss)
+                shares.append(
+                    percent((lower_ends(measure_means(found), count_moved(found)) > least + 1e-9).sum(), rounds)
+                )
+            cells.append(", ".join(shares))
+        yield row(f"better, passes: {name}", sizes, cells)
+    for n in (20, 50, 100):
+        rng, hits = np.random.default_rng(n), 0
+        cases = np.append(np.zeros(200, np.int64), np.arange(1, n))
+        for _ in range(rounds):
+            scores = (rng.random(cases.size) < rng.beta(4, 1, n)[cases]).astype(float)
+            mean = measure_strata(scores, count_cases_once(cases), cases, of_scores=True)
+            hits += score_interval_of(mean).low >= 0.8
+        yield row(
+            "mean at its threshold may ship: one case has 200 outputs, the others one", (n,), [percent(hits, rounds)]
+        )
+    for sizes in ((50, 50), (200, 100), (100, 1_000)):
+        rng, hits = np.random.default_rng(sizes[1]), np.zeros(2)
+        shared = sizes[0] // 10
+        cases = np.arange(sizes[0]), np.append(np.arange(shared), sizes[0] + np.arange(sizes[1] - shared))
+        for _ in range(rounds):
+            ease = rng.beta(6, 1, sum(sizes))
+            a, b = (np.clip(ease[each] + rng.normal(0.0, 0.3, each.size), 0.0, 1.0) for each in cases)
+            by_case = measure_influences(b, a, cases[1], cases[0])
+            measured = measure_scores(a, cases[0]), measure_scores(b, cases[1])
+            low, high = UnpairedDifference(*measured, by_case, DIFFERENCES).ends(0.025)
+            hits += low > 0, high < 0
+        yield row(
+            "unpaired, a tenth of A's cases on both sides: better, worse",
+            sizes,
+            [percent(each, rounds) for each in hits],
+        )
+
+
+def _lattice(rng: np.random.Generator, shape: tuple[int, int], loss: float) -> Floats:
+    """Seven levels, 80% at the top; 15% rise by a level, and a few fall to the lowest one."""
+    shares = np.array([0.01, 0.01, 0.01, 0.02, 0.05, 0.1, 0.8])
+    of_a = rng.choice(7, shape, p=shares)
+    risen = np.where(rng.random(shape) < 0.15, np.minimum(of_a + 1, 6), of_a)
+    mean = shares @ np.arange(7) / 6
+    lost = 1.0 - (mean - loss) / (mean + 0.15 * shares[:6].sum() / 6)
+    return np.where(rng.random(shape) < lost, 0, risen) / 6 - of_a / 6
+
+
+def _refused_by_length(rng: np.random.Generator, shape: tuple[int, int], loss: float) -> Floats:
+    """The judge refuses half of the long outputs of B that are not good, and 2% of A's long ones; at their worst."""
+    of_a = rng.choice([0.0, 0.5, 1.0], shape, p=[0.1, 0.1, 0.8])
+    of_b = rng.choice([0.0, 0.5, 1.0], shape, p=[0.1 + loss, 0.1, 0.8 - loss])
+    lacks_a = rng.random(shape) < 0.2 * 0.02
+    lacks_b = (rng.random(shape) < 0.5 * 0.5) & (of_b < 1.0)
+    return np.where(lacks_b, 0.0, of_b) - np.where(lacks_a, 1.0, of_a)
+
+
+UNKIND: dict[str, Callable[[np.random.Generator, tuple[int, int], float], Floats]] = {
+    "seven levels, most pairs tied": _lattice,
+    "refused by length and model": _refused_by_length,
+}
 
 
 PARTS: dict[str, Callable[[int], Iterator[str]]] = {
@@ -254,6 +354,7 @@ PARTS: dict[str, Callable[[int], Iterator[str]]] = {
     "stricter": stricter,
     "shocks": shocks,
     "nights": nights,
+    "unkind": unkind,
 }
 
 

@@ -184,8 +184,9 @@ ENOUGH = 0.95  # of the information
 class Items:
     """Figures of each item: (item,). discrimination: -1..1, NaN of an item on which all models have one score.
 
-    low, high: its 95% interval by Fisher's z; p: against 0, adjusted for all items (Benjamini and Hochberg). shares: of
-    the information. enough_count: the fewest items that carry `ENOUGH` of it.
+    low, high: its 95% interval by Fisher's z, NaN of a discrimination of 1 or -1, where it would have no width; p:
+    against 0, adjusted for all items (Benjamini and Hochberg). shares: of the information. enough_count: the fewest
+    items that carry `ENOUGH` of it.
     """
 
     means: Floats
@@ -214,7 +215,8 @@ def measure_items(scores: Floats) -> Items | None:
             is_known, np.clip((centred * rest).sum(axis=0) / (sds[0] * sds[1]), -1.0, 1.0), np.nan
         )
         margin = float(ndtri((1.0 + LEVEL) / 2.0)) / np.sqrt(model_count - 3.0)
-        low, high = np.tanh(np.arctanh(discrimination) - margin), np.tanh(np.arctanh(discrimination) + margin)
+        z = np.where(np.abs(discrimination) < 1.0 - SPREAD_TOLERANCE, np.arctanh(discrimination), np.nan)
+        low, high = np.tanh(z - margin), np.tanh(z + margin)
         t = np.abs(discrimination) * np.sqrt((model_count - 2.0) / (1.0 - discrimination * discrimination))
         p = np.where(is_known, 2.0 * stdtr(model_count - 2.0, -t), np.nan)
         variance = float(total @ total)

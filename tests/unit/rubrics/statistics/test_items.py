@@ -24,3 +24,9 @@ def test_discrimination_is_the_correlation_with_the_other_items():
 def test_few_models_show_nothing():
     assert measure_items(np.ones((4, 9))) is None
     assert measure_items(np.ones((5, 9))).enough_count == 9
+
+
+def test_a_discrimination_of_one_has_no_interval_without_width():
+    found = measure_items(np.repeat(np.linspace(0.0, 1.0, 8)[:, None], 2, axis=1))
+    assert found.discrimination == pytest.approx(1.0)
+    assert np.isnan(found.low).all() and np.isnan(found.high).all()
