@@ -258,7 +258,7 @@ def test_lint_does_not_ask_to_allow_what_is_allowed(gradebook, tmp_path, monkeyp
 
 
 @pytest.mark.nightly
-def test_a_night_refuses_a_draft_that_a_person_may_try(prefect_server, gradebook, evaluate, tmp_path):
+def test_a_night_refuses_a_draft_that_a_person_may_try(gradebook, evaluate, tmp_path):
     rubric = write_rubric(tmp_path / "rubric.yaml")
     outputs = write_outputs(tmp_path / "outputs.jsonl")
     gradebook("rubric", "register", rubric, "--state", "draft")

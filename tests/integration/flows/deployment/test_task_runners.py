@@ -43,7 +43,7 @@ JUDGED = """
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, prefect_server: str) -> Iterator[DaskCluster]:
+def cluster(tmp_path: Path) -> Iterator[DaskCluster]:
     (tmp_path / "dask").mkdir()
     with DaskCluster(tmp_path / "dask") as opened:
         yield opened
