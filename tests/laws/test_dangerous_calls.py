@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
+from tests.support.law_over import law_over
 from tests.support.source_trees import tree_of
 
 ROOT = Path(__file__).parents[2]
@@ -61,7 +60,7 @@ def test_nothing_runs_what_a_file_says_but_for_the_named_exceptions():
     assert sorted(ALLOWED.keys() - found) == []  # an exception that nobody needs any more
 
 
-@pytest.mark.parametrize(
+@law_over(
     "source",
     [
         *("import pickle", "from pickle import loads", "import os\nos.system('x')", "from os import system"),

@@ -137,7 +137,7 @@ def anchor(heading: str) -> str:
 
 
 # -------- what is listed
-@pytest.mark.parametrize("model", [*KEYS.values(), Suite, *METHODS.values()])
+@law_over("model", [*KEYS.values(), Suite, *METHODS.values()])
 def test_every_key_of_a_rubric_file_says_what_it_means(model: type[BaseModel]):
     assert [name for name, words in field_descriptions(model).items() if not words.strip()] == []
 

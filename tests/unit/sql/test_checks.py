@@ -14,6 +14,7 @@ from gradebook.rubrics.model.verdicts import JUDGMENT_SCHEMA, VERDICT_SCHEMA
 from gradebook.tasks.lake.sql import declared_tables
 from gradebook.tasks.marts.checks import Stage, TableStage, check_marts, check_rows, checks_of
 from gradebook.tasks.marts.models import build_marts
+from tests.support.law_over import law_over
 from tests.support.nightly import matrix
 
 CRITERIA = {
@@ -166,7 +167,7 @@ def test_sound_rows_of_a_stage_break_no_check(stage, tmp_path):
     assert [finding.broken_count for finding in found] == [0] * len(ROW_BREAKS[stage])
 
 
-@pytest.mark.parametrize(("stage", "name"), [(stage, name) for stage, cases in ROW_BREAKS.items() for name in cases])
+@law_over(("stage", "name"), [(stage, name) for stage, cases in ROW_BREAKS.items() for name in cases])
 def test_the_check_of_a_stage_finds_its_fault_alone(stage, name):
     row, example = ROW_BREAKS[stage][name]
     rows = table_of(stage, is_empty=True) if row is None else table_of(stage, row)

@@ -8,6 +8,7 @@ import pytest
 
 from gradebook.tasks.lake.sql import read_sql
 from gradebook.tasks.marts.models import LAYERS, SOURCES, Model, build_marts, model_order, relations_read
+from tests.support.law_over import law_over
 
 SQL = {
     entry.name.removesuffix(".sql"): entry.read_text("utf-8")
@@ -82,7 +83,7 @@ def test_every_model_has_rows_in_the_full_run(full):
     assert [name for name in NEEDED if not count_rows(full, name)] == []
 
 
-@pytest.mark.parametrize("needed", sorted({*NEEDED.values()}))
+@law_over("needed", sorted({*NEEDED.values()}))
 def test_a_model_has_no_rows_without_those_of_the_relation_that_its_header_names(full, needed):
     names = [name for name, relation in NEEDED.items() if relation == needed]
     full.execute("begin")

@@ -1,12 +1,12 @@
 """Sentences in lines as wide as a terminal."""
 
-import pytest
 from rich.text import Text
 
 from gradebook.flows.display.terminal import wrapped
+from tests.support.law_over import law_over
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "lines"),
     [
         ("to rate: `people rate RUN --n 50`; then go on", ["to rate:", "`people rate RUN --n 50`;", "then go on"]),

@@ -4,15 +4,15 @@ import re
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 
 import gradebook.rubrics
 from gradebook.rubrics.check_kit.normalising import split_whitespace
+from tests.support.law_over import law_over
 
 END = "a\u2009中 é \n"
 
 
-@pytest.mark.parametrize("size", range(56, 72))
+@law_over("size", range(56, 72))
 def test_words_are_those_of_python_wherever_a_buffer_ends(size):
     text = "x" * (size - len(END.encode())) + END
     # What lies behind a buffer varies, and with it what Arrow's own split gives: 300 tries found it each time.

@@ -5,6 +5,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gradebook.rubrics.check_kit.regexes import MOST_PLACES, Regex, repeated_places
 from gradebook.rubrics.schemas.validating import check_schema
+from tests.support.law_over import law_over
 
 PATTERN = TypeAdapter(Regex)
 # What rubrics search for, the dearest with 1,000 places.
@@ -47,7 +48,7 @@ COSTLY = (
 )
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("pattern", "expected"),
     [
         ("abc", 0),
@@ -71,13 +72,13 @@ def test_places_are_those_of_the_repeats(pattern: str, expected: int):
     assert repeated_places(pattern) == expected
 
 
-@pytest.mark.parametrize("pattern", SANE)
+@law_over("pattern", SANE)
 def test_patterns_that_rubrics_need_are_taken(pattern: str):
     assert PATTERN.validate_python(pattern) == pattern
     assert check_schema({"pattern": pattern}) is None
 
 
-@pytest.mark.parametrize("pattern", COSTLY)
+@law_over("pattern", COSTLY)
 def test_patterns_that_take_seconds_a_megabyte_are_refused_with_count_and_bound(pattern: str):
     count = repeated_places(pattern)
     assert count > MOST_PLACES

@@ -3,6 +3,7 @@ import pytest
 
 from gradebook.rubrics.check_kit.check import RowFinding, gather_rows, read_settings
 from gradebook.rubrics.checks.registry import find_check
+from tests.support.law_over import law_over
 
 OUTPUTS = [
     "",
@@ -25,7 +26,7 @@ def _show(found):
     return [*zip(found.is_passed.to_pylist(), found.evidence.to_pylist(), reasons, strict=True)]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("name", "settings"),
     [
         ("length_words", {"min": 2, "max": 4}),

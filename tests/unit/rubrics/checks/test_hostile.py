@@ -88,7 +88,7 @@ def test_a_long_word_differs_by_case_where_that_counts():
     assert judge("contains", "a" * 6_000, settings).is_passed.to_pylist() == [False]
 
 
-@pytest.mark.parametrize(
+@law_over(
     "name", ["contains_reference", "exact_match", "token_f1", "numeric_answer", "choice_letter", "edit_similarity"]
 )
 def test_a_reference_of_very_many_answers_stays_unscored(name):
@@ -157,8 +157,8 @@ def test_a_text_of_very_many_different_words_has_no_reading_level():
     assert found[0] == found[2] == rows_of(judge("reading_level", "The cat sat.", {"max": 5}))[0]
 
 
-@pytest.mark.parametrize("filler", ["not a ", "\t- ", "word " * 200])
-@pytest.mark.parametrize(
+@law_over("filler", ["not a ", "\t- ", "word " * 200])
+@law_over(
     ("claim", "is_passed"),
     [("not q w e booked", True), ("not q w e r booked", False), ("not booked. It is booked", False)],
 )
@@ -168,7 +168,7 @@ def test_a_claim_far_into_a_text_is_read_with_the_negation_before_it(filler, cla
     assert found.is_passed.to_pylist() == [is_passed]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "tolerances", "is_passed"),
     [
         ("2.4 and 9.6", {"tolerance": 0.5}, True),  # 9.6 is 0.4 from 10
@@ -184,7 +184,7 @@ def test_any_of_many_numbers_may_come_near_one_of_many_answers(output, tolerance
     assert found.is_passed.to_pylist() == [is_passed]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("name", "settings"),
     [
         ("no_profanity", {"more": ["a " * 20 + "b"]}),

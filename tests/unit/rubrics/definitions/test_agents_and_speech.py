@@ -12,6 +12,7 @@ from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.files.load import read_rubric
 from gradebook.rubrics.model.methods import CheckMethod, JudgeMethod
 from gradebook.rubrics.model.rubric import Criterion, Rubric, category_weights, effective_weights
+from tests.support.law_over import law_over
 
 AGENTS = ("coding_agent", "conversational_agent", "web_agent")
 ALL = (*AGENTS, "summarisation", "text_to_speech")
@@ -241,7 +242,7 @@ def test_a_summary_has_20_to_200_words(words: int, expected: bool):
     assert is_passed(read_rubric("summarisation").criterion("length"), "word " * words) is expected
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "expected"),
     [
         ("The council has closed the bridge until May.", True),

@@ -4,10 +4,11 @@ import pyarrow as pa
 import pytest
 
 from gradebook.rubrics.files.load import read_rubric
+from tests.support.law_over import law_over
 from tests.support.scored_rows import score_rows
 
 
-@pytest.mark.parametrize(
+@law_over(
     "text",
     [
         "Write to jo.k@mail.example.org.",
@@ -31,7 +32,7 @@ def test_an_address_a_number_of_a_person_or_a_key_fails_the_gate_on_personal_dat
     assert grade("reference_dimensions", "no_personal_data", text) == "fail"
 
 
-@pytest.mark.parametrize(
+@law_over(
     "text",
     [
         "It happened on 2024-05-01 at 09:30, or 2024.05.01 10.30.00 in the log.",
@@ -52,7 +53,7 @@ def test_a_starter_has_the_reference_dimensions_gate_on_personal_data(name: str)
     assert read_rubric(name).criterion("no_personal_data").method == method
 
 
-@pytest.mark.parametrize("mark", ["[citation needed]", "[Source]", "[doc]", "[?]", "[##]", "[references]."])
+@law_over("mark", ["[citation needed]", "[Source]", "[doc]", "[?]", "[##]", "[references]."])
 def test_an_empty_citation_mark_fails_its_gate(mark: str):
     assert grade("rag_answer", "no_empty_citation", f"The fee is 12 euros {mark}") == "fail"
 
@@ -62,14 +63,12 @@ def test_a_citation_with_a_source_passes_its_gate(mark: str):
     assert grade("rag_answer", "no_empty_citation", f"The fee is 12 euros {mark}") == "pass"
 
 
-@pytest.mark.parametrize("mark", ["[3]", "[doc 3]", "[1, 3]", "[2-4]", "[0]", "【3】"])
+@law_over("mark", ["[3]", "[doc 3]", "[1, 3]", "[2-4]", "[0]", "【3】"])
 def test_a_citation_of_a_passage_that_was_not_given_fails_its_gate(mark: str):
     assert grade("rag_answer", "no_unknown_citation", f"The fee is 12 euros {mark}.", ["fees", "times"]) == "fail"
 
 
-@pytest.mark.parametrize(
-    "mark", ["[2]", "[doc 1]", "[1, 2]", "【2†fees】", "", "[source](https://docs.example/9)", "`a[7]`"]
-)
+@law_over("mark", ["[2]", "[doc 1]", "[1, 2]", "【2†fees】", "", "[source](https://docs.example/9)", "`a[7]`"])
 def test_a_citation_of_a_passage_that_was_given_passes_its_gate(mark: str):
     assert grade("rag_answer", "no_unknown_citation", f"The fee is 12 euros {mark}.", ["fees", "times"]) == "pass"
 

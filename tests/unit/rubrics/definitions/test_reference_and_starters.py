@@ -9,6 +9,7 @@ from gradebook.rubrics.files.load import read_rubric
 from gradebook.rubrics.model.methods import CheckMethod
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from tests.support import checked
+from tests.support.law_over import law_over
 
 # By rubric: the weights' sum, the pass threshold, and each weighted criterion's weight and threshold.
 FIGURES: dict[str, tuple[float, float, dict[str, tuple[float, float]]]] = {
@@ -111,13 +112,13 @@ GATES = {
 STARTERS = [name for name in FIGURES if name != "reference_dimensions"]
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@law_over("name", FIGURES)
 def test_weights_and_thresholds_are_the_intended_ones(name: str):
     weighted = weighted_criteria(read_rubric(name))
     assert {each.id: (each.weight, each.threshold) for each in weighted} == FIGURES[name][2]
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@law_over("name", FIGURES)
 def test_the_weights_add_up_as_the_comment_at_the_top_says(name: str):
     # reference: 2 * .15 + 4 * .1 + 3 * .05 = .85; rag and planner: .2 + .15 + 4 * .1 + 2 * .05 = .85
     # booking: .2 + .15 + 5 * .1 + 2 * .05 = .95; support: 3 * .15 + 4 * .1 + .05 = .9
@@ -127,7 +128,7 @@ def test_the_weights_add_up_as_the_comment_at_the_top_says(name: str):
     assert f"add up to {FIGURES[name][0]}" in header(name)
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@law_over("name", FIGURES)
 def test_the_pass_threshold_is_the_weighted_mean_of_the_thresholds_to_the_nearest_twentieth(name: str):
     # reference: .6075 / .85 = .715 -> .7; rag: .645 / .85 = .759 -> .75; booking: .7225 / .9 = .803 -> .8
     # planner: .6275 / .85 = .738 -> .75; support: .69 / .9 = .767 -> .75; reflection: .66 / .9 = .733 -> .75
@@ -151,27 +152,27 @@ def test_a_case_without_a_context_leaves_the_reference_score_to_the_other_dimens
     assert read_rubric("reference_dimensions").missing == "skip"
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@law_over("name", FIGURES)
 def test_the_gates_are_the_intended_ones_and_weigh_nothing(name: str):
     gates = [each for each in read_rubric(name).criteria if each.gate]
     assert {each.id for each in gates} == GATES[name]
     assert [each.id for each in gates if each.weight is not None] == []
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@law_over("name", FIGURES)
 def test_a_gate_that_a_judge_decides_has_two_levels(name: str):
     judged = [each for each in read_rubric(name).criteria if each.gate and each.method.type == "judge"]
     assert judged
     assert [each.id for each in judged if [level.score for level in each.levels] != [0, 1]] == []
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@law_over("name", FIGURES)
 def test_levels_rise_from_0_to_1(name: str):
     scores = {each.id: [level.score for level in each.levels] for each in read_rubric(name).criteria if each.levels}
     assert [key for key, row in scores.items() if row != sorted(set(row)) or (row[0], row[-1]) != (0, 1)] == []
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@law_over("name", FIGURES)
 def test_every_criterion_but_a_check_has_described_levels_with_signs_of_each(name: str):
     read = [each for each in read_rubric(name).criteria if each.method.type != "check"]
     assert [each.id for each in read if not each.levels] == []
@@ -179,12 +180,12 @@ def test_every_criterion_but_a_check_has_described_levels_with_signs_of_each(nam
     assert [level.id for level in levels if len(level.description) < 40 or not 1 <= len(level.indicators) <= 3] == []
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@law_over("name", FIGURES)
 def test_every_criterion_says_why_it_weighs_what_it_weighs(name: str):
     assert [each.id for each in read_rubric(name).criteria if not each.rationale or not each.category] == []
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@law_over("name", FIGURES)
 def test_no_indicator_is_the_second_half_of_one_that_a_comma_cut_in_two(name: str):
     levels = [level for each in read_rubric(name).criteria for level in each.levels]
     cut = [sign for level in levels for sign in level.indicators if sign.startswith(("and ", "or ", "but ", "then "))]
@@ -208,7 +209,7 @@ def test_a_criterion_that_a_starter_uses_and_weighs_has_a_question_and_a_rationa
     assert [each.id for each in used if each.rationale in dict(inherited).values()] == []
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@law_over("name", FIGURES)
 def test_what_is_made_up_is_no_second_count_of_the_claims_with_a_source(name: str):
     methods = {each.id: each.method.type for each in read_rubric(name).criteria}
     assert methods["hallucination_risk"] == "judge"  # sees prompt, context and reference, and asks for none of them

@@ -14,6 +14,7 @@ from gradebook.rubrics.files.case_criteria import (
     case_work_fault,
     read_case_criterion,
 )
+from tests.support.law_over import law_over
 from tests.support.rubric_strategies import json_values, mappings
 
 BRIEF: dict[str, Any] = {
@@ -51,7 +52,7 @@ def shaped(schema: dict[str, Any]) -> dict[str, Any]:
     return BRIEF | {"method": {"type": "schema", "schema": schema}}
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("values", "fault"),
     [
         ([BRIEF, BRIEF], "criteria[1].id: found 'brief', which the row has already, expected another"),

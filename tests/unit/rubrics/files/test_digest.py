@@ -17,6 +17,7 @@ from gradebook.rubrics.files.versions import (
 )
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric
+from tests.support.law_over import law_over
 
 FLOW = """
 id: reply
@@ -132,7 +133,7 @@ def test_a_body_with_unknown_keys_is_refused_in_words():
         rubric_from_body(canonical_body(rubric()).replace("{", '{"later":1,', 1))
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("new", "line"),
     [
         (changed(weight=0.5), "criteria[tone].weight: 0.4 -> 0.5"),
@@ -184,7 +185,7 @@ def scaled(**scale: Any) -> Rubric:
     return whole(criteria=[TONE | {"category": "voice", "levels": (), "scale": {"min": 1, "max": 5} | scale}])
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("old", "new", "lines"),
     [
         (whole(), whole(categories=[{"id": "voice", "weight": 3}]), ["categories[voice].weight: 2 -> 3"]),
@@ -226,7 +227,7 @@ def test_a_rubric_of_before_the_newer_parts_keeps_its_digest():
     assert rubric_digest(old) == "a5f64361f903247983043a2adab766c5"
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("body", "words"),
     [
         ("", "found no JSON"),

@@ -61,7 +61,7 @@ def test_values_leave_defaults_out_and_use_the_names_of_the_file():
     assert rubric_values(plain) == {"id": "r", "version": "1.0.0", "criteria": [values]}
 
 
-@pytest.mark.parametrize("name", shipped_rubrics())
+@law_over("name", shipped_rubrics())
 def test_a_shipped_rubric_is_written_as_the_same_version(name: str):
     original = read_rubric(name)
     assert rubric_digest(Rubric.model_validate(read(rubric_yaml(original)))) == rubric_digest(original)
@@ -79,12 +79,12 @@ def test_values_are_read_back_as_they_were_and_in_their_order(values: dict[str, 
     assert list(again) == list(values)
 
 
-@pytest.mark.parametrize("text", ["yes", "1.0", "12:30", "null", "0x1", "1e5", "0o17", "y", "2024-01-01", "a: b", "#"])
+@law_over("text", ["yes", "1.0", "12:30", "null", "0x1", "1e5", "0o17", "y", "2024-01-01", "a: b", "#"])
 def test_a_text_that_another_reader_could_take_for_something_else_is_quoted(text: str):
     assert written(text) == f'"{text}"'
 
 
-@pytest.mark.parametrize("text", ["1.0.0", "Is it kind?", "it's", "10 words", "😀", "no_pii"])
+@law_over("text", ["1.0.0", "Is it kind?", "it's", "10 words", "😀", "no_pii"])
 def test_a_text_that_can_be_nothing_else_is_not(text: str):
     assert written(text) == text
 

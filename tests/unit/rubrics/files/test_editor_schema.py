@@ -5,7 +5,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 from jsonschema import Draft202012Validator
 
 from gradebook.rubrics.checks.registry import check_names, find_check
@@ -63,13 +62,13 @@ def test_every_reference_stays_inside_the_schema():
     assert {name.removeprefix("#/$defs/") for name in references_in(schema)} <= schema["$defs"].keys()
 
 
-@pytest.mark.parametrize("file", FILES)
+@law_over("file", FILES)
 def test_a_rubric_that_ships_is_accepted(file: str):
     values = read_yaml((ROOT / file).read_bytes(), file).values
     assert [error.message for error in _editor().iter_errors(values)] == []
 
 
-@pytest.mark.parametrize(
+@law_over(
     "values",
     [
         tone(),

@@ -78,7 +78,7 @@ def test_a_broken_line_of_a_criterion_is_told_with_its_number_and_place(line: st
     assert (found_line, found[: len(message)]) == (6, message)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("method", "message"),
     [
         ("3", "criteria[0].method: found 3, expected a mapping of keys to values"),
@@ -115,7 +115,7 @@ def test_a_broken_method_is_told_with_its_line_and_place(method: str, message: s
     assert (found_line, found[: len(message)]) == (6, message)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "line", "message"),
     [
         ("", 1, "found an empty file, expected lines of `key: value`"),
@@ -290,24 +290,24 @@ def test_the_rubrics_that_people_look_for_ship():
     assert set(shipped_rubrics()) == starters | agents | others
 
 
-@pytest.mark.parametrize("name", shipped_rubrics())
+@law_over("name", shipped_rubrics())
 def test_a_shipped_rubric_bears_the_name_of_its_file(name: str):
     assert read_rubric(name).id == name
 
 
-@pytest.mark.parametrize("name", shipped_rubrics())
+@law_over("name", shipped_rubrics())
 def test_each_weighted_criterion_of_a_shipped_rubric_says_why_it_weighs_so(name: str):
     weighted = [criterion for criterion in read_rubric(name).criteria if not criterion.gate]
     assert [criterion.id for criterion in weighted if not criterion.rationale] == []
 
 
-@pytest.mark.parametrize("name", shipped_rubrics())
+@law_over("name", shipped_rubrics())
 def test_each_weighted_criterion_of_a_shipped_rubric_has_a_category_and_a_threshold(name: str):
     weighted = [criterion for criterion in read_rubric(name).criteria if not criterion.gate]
     assert [criterion.id for criterion in weighted if criterion.category is None or criterion.threshold is None] == []
 
 
-@pytest.mark.parametrize("name", shipped_rubrics())
+@law_over("name", shipped_rubrics())
 def test_each_judged_level_of_a_shipped_rubric_is_described(name: str):
     judged = [criterion for criterion in read_rubric(name).criteria if criterion.method.type == "judge"]
     assert [level.id for criterion in judged for level in criterion.ranked_levels if len(level.description) < 40] == []
@@ -421,7 +421,7 @@ def test_a_schema_file_that_cannot_be_read_is_told_with_its_place(tmp_path: Path
     assert message in found
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("entry", "message"),
     [
         (

@@ -7,6 +7,7 @@ import pytest
 from gradebook.rubrics.files.versions import Step, StepFault, next_version, required_step, step_between, step_fault
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric
+from tests.support.law_over import law_over
 
 LEVELS = [{"id": "1", "score": 0}, {"id": "2", "score": 0.5}, {"id": "3", "score": 1}]
 TONE = {
@@ -49,7 +50,7 @@ def step(new: Rubric, old: Rubric | None = None) -> Step:
     return required_step(old or rubric(), new).step
 
 
-@pytest.mark.parametrize(
+@law_over(
     "new",
     [
         tone(description="Warm?"),
@@ -155,7 +156,7 @@ def test_another_schema_is_minor():
     assert step(rubric(TONE, LENGTH, other)) == "minor"
 
 
-@pytest.mark.parametrize(
+@law_over(
     "new",
     [
         tone(method={"type": "ratings"}),
@@ -246,7 +247,7 @@ def test_the_reasons_are_sorted_by_size():
     assert [size for size, _ in found.reasons] == ["major", "minor", "patch"]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("old", "new", "taken"),
     [
         ("1.2.3", "1.2.3", "none"),

@@ -12,6 +12,7 @@ from gradebook.rubrics.importers.autorubric import read_autorubric, write_autoru
 from gradebook.rubrics.importers.registry import Imported
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric, effective_weights
+from tests.support.law_over import law_over
 from tests.support.rubric_strategies import rubrics
 
 EXAMPLE = Path(__file__).parent / "examples" / "autorubric.yaml"
@@ -114,7 +115,7 @@ def test_a_list_is_read_whatever_stands_above_it(start: str):
     assert len(rubric_of(read_autorubric(start + "- requirement: Is polite.", "f.yaml")).criteria) == 1
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "message"),
     [
         ("polite", "f.yaml:1: found a single value at the top of the file, expected lines of `key: value`"),

@@ -8,6 +8,7 @@ import pytest
 
 from gradebook.rubrics.importers.checklist import read_checklist, write_checklist
 from gradebook.rubrics.model.errors import RubricError
+from tests.support.law_over import law_over
 
 EXAMPLE = Path(__file__).parent / "examples" / "checklist.jsonl"
 
@@ -92,7 +93,7 @@ def test_an_export_of_a_case_without_criteria_is_refused():
         write_checklist([{"case_id": "a", "prompt": "Hm?"}])
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("wrong", "words"),
     [
         (["x"], "list.json: [0]: found a list, expected a mapping"),

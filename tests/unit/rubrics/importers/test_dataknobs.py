@@ -13,6 +13,7 @@ from gradebook.rubrics.files.versions import describe_difference, rubric_digest
 from gradebook.rubrics.importers.dataknobs import read_dataknobs, write_dataknobs
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric
+from tests.support.law_over import law_over
 from tests.support.rubric_strategies import SHARES, json_values, mappings, rubrics, some_texts, texts
 
 EXAMPLE = Path(__file__).parent / "examples" / "dataknobs.json"
@@ -242,7 +243,7 @@ def test_a_file_that_is_no_rubric_is_refused(text: str, message: str):
     assert faults_of(text) == [message]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("keys", "message"),
     [
         ({"weight": -1}, "criteria[0].weight: found -1, expected a number of at least 0"),
@@ -310,7 +311,7 @@ def test_what_rode_along_with_a_removed_criterion_is_named():
     assert imported.kept[-1] == "metadata.gradebook.criteria.gone (no criterion has that id: dropped)"
 
 
-@pytest.mark.parametrize("name", shipped_rubrics())
+@law_over("name", shipped_rubrics())
 def test_a_shipped_rubric_loses_nothing(name: str):
     assert_nothing_is_lost(read_rubric(name))
 

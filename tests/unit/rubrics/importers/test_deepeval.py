@@ -8,6 +8,7 @@ import pytest
 
 from gradebook.rubrics.importers.deepeval import read_deepeval
 from gradebook.rubrics.model.errors import RubricError
+from tests.support.law_over import law_over
 
 EXAMPLE = Path(__file__).parent / "examples" / "deepeval.json"
 METRIC = {"name": "Correctness", "criteria": "Is the output right?", "threshold": 0.7}
@@ -81,7 +82,7 @@ def test_a_g_eval_metric_is_a_question_with_the_points_of_its_rubric():
     assert (criterion["scale"]["max"], points["4"], points["5"]) == (10, "It is wrong.", "It is right.")
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("value", "words"),
     [
         ({"testCases": []}, "found no test cases, expected at least one"),

@@ -11,6 +11,7 @@ from gradebook.rubrics.importers.dimensions import read_dimensions, write_dimens
 from gradebook.rubrics.importers.registry import Imported
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric
+from tests.support.law_over import law_over
 
 EXAMPLE = (Path(__file__).parent / "examples" / "dimensions.json").read_text(encoding="utf-8")
 METHODS = "one of 'deterministic', 'semantic_similarity', 'llm_judge', 'claim_pipeline', 'groundedness', 'human'"
@@ -49,7 +50,7 @@ def test_weights_stay_and_thresholds_are_shares():
     assert (rubric.criterion("taste").weight, rubric.criterion("taste").threshold) == (0.05, 0.57)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("criterion_id", "method"),
     [
         ("units_are_metric", {"type": "function", "function": "dimensions:units_are_metric"}),
@@ -225,7 +226,7 @@ def test_an_export_names_what_it_loses_of_a_judge():
     assert {"criteria.method.max_tokens", "criteria.method.guidance"} <= {*lost}
 
 
-@pytest.mark.parametrize("name", shipped_rubrics())
+@law_over("name", shipped_rubrics())
 def test_every_shipped_rubric_is_exported_as_dimensions_that_read(name: str):
     rubric = read_rubric(name)
     assert len(rubric_of(read_dimensions(write_dimensions(rubric).text, "f")).criteria) == len(rubric.criteria)
@@ -242,7 +243,7 @@ def test_a_file_that_holds_no_dimensions_is_refused(text: str, expected: str):
     assert faults_of(text) == [expected]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("found", "wanted", "expected"),
     [
         ('"threshold": 90', '"threshold": 900', "dimensions[0].threshold: found 900, expected a number of at most 100"),

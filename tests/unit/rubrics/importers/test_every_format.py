@@ -125,7 +125,7 @@ def test_the_formats_here_are_all_that_there_are():
     assert set(FORMATS.values()) == set(FORMAT_NAMES)
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@law_over("name", FORMATS)
 def test_a_format_is_named_as_it_is_asked_for(name: str):
     form = find_format(FORMATS[name])
     source = "cases" if name in OF_CASES | OF_CASES_READ else "results" if name in OF_RESULTS else "rubric"
@@ -205,7 +205,7 @@ def test_what_yaml_can_not_hold_is_refused_at_its_line(name: str, line: str, wor
     assert f"strange.yaml:1: {words}" in fault_of(name, text)
 
 
-@pytest.mark.parametrize("name", IN_JSON)
+@law_over("name", IN_JSON)
 def test_a_truth_of_json_is_not_told_as_one_of_yaml(name: str):
     key = {"tree": "requirements", "ifeval": "prompt", "scale": "task_id", "prometheus": "instruction"}
     key |= {
@@ -248,7 +248,7 @@ def test_an_example_of_cases_is_read_written_and_read_as_the_same(name: str):
     assert (exported.lost, read(name, exported.text)) == ((), first)
 
 
-@pytest.mark.parametrize("name", OF_RUBRICS)
+@law_over("name", OF_RUBRICS)
 def test_an_example_of_a_rubric_is_read_written_and_read_as_the_same(name: str):
     first = read(name, text_of(name))
     exported = find_format(FORMATS[name]).write(Rubric.model_validate(first.rubric))  # type: ignore[arg-type]
@@ -270,7 +270,7 @@ def test_no_rows_and_wrong_rows_are_not_exported(name: str):
             find_format(FORMATS[name]).write(rows)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", [*OF_CASES, *OF_RESULTS])
+@law_over("name", [*OF_CASES, *OF_RESULTS])
 def test_a_list_without_rows_is_refused(name: str):
     assert "found no rows, expected at least one" in fault_of(name, "[]")
 
@@ -317,7 +317,7 @@ def test_json_lines_have_their_lines_and_lists_their_places():
     assert [row.line_of(()) for row in lines] == [1, 3] and [row.around for row in listed] == [(0,), (1,)]
 
 
-@pytest.mark.parametrize(("file", "name"), FORMATS.items())
+@law_over(("file", "name"), FORMATS.items())
 def test_a_format_is_told_by_the_content_of_its_file(file: str, name: str):
     assert guess_format((EXAMPLES / file).read_text("utf-8"), file).name == name
 

@@ -8,6 +8,7 @@ import pytest
 
 from gradebook.rubrics.importers.healthbench import read_healthbench, write_healthbench
 from gradebook.rubrics.model.errors import RubricError
+from tests.support.law_over import law_over
 
 EXAMPLE = Path(__file__).parent / "examples" / "healthbench.jsonl"
 PROMPT = [{"role": "user", "content": "My knee hurts."}]
@@ -99,7 +100,7 @@ def test_an_export_of_more_points_than_the_format_has_is_refused():
         write_healthbench([{"case_id": "a", "prompt": "Hm?", "criteria": [heavy]}])
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("wrong", "words"),
     [
         (row(prompt=3), "hb.jsonl:1: prompt: found 3, expected text or a list of chat messages"),

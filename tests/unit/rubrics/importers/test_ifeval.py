@@ -10,6 +10,7 @@ from gradebook.rubrics.importers.case_rows import join_answers
 from gradebook.rubrics.importers.foreign_file import read_json_lines
 from gradebook.rubrics.importers.ifeval import read_ifeval, write_ifeval
 from gradebook.rubrics.model.errors import RubricError
+from tests.support.law_over import law_over
 
 EXAMPLES = Path(__file__).parent / "examples"
 FOLDERS = [path for path in Path(__file__).parents[5].glob("*/data/ifeval") if path.is_dir()]
@@ -111,7 +112,7 @@ def test_answers_of_a_second_file_are_joined_by_the_prompt():
     assert rows[1]["output"] == '{"capital": "Santiago"}'
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("wrong", "words"),
     [
         (row(key=None), "key: found nothing, expected text"),

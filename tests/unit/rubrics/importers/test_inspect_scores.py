@@ -8,6 +8,7 @@ import pytest
 
 from gradebook.rubrics.importers.inspect_scores import read_inspect_scores
 from gradebook.rubrics.model.errors import RubricError
+from tests.support.law_over import law_over
 
 EXAMPLE = Path(__file__).parent / "examples" / "inspect-scores.json"
 
@@ -30,7 +31,7 @@ def test_scores_are_ratings_of_the_case_model_and_sample_that_a_run_reads():
     assert imported.kept == ("rubric.length (no score from 0 to 1)",)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("value", "score"),
     [("C", 1.0), ("P", 0.5), ("I", 0.0), ("N", 0.0), ("yes", 1.0), (True, 1.0), (0.25, 0.25), (float("nan"), None)],
 )

@@ -6,6 +6,7 @@ import pytest
 
 from gradebook.rubrics.importers.case_rows import join_answers
 from gradebook.rubrics.model.errors import RubricError
+from tests.support.law_over import law_over
 
 CASES = (
     {"case_id": "a", "prompt": "Name a tree.", "criteria": [{"id": "q1"}]},
@@ -65,7 +66,7 @@ def test_a_case_with_an_answer_keeps_it_beside_the_new_one():
     assert [(row["model"], row["output"]) for row in rows] == [("m", "Oak"), ("n", "Elm")]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("answer", "words"),
     [
         (3, "[0]: found 3, expected a mapping"),

@@ -8,6 +8,7 @@ import pytest
 from gradebook.rubrics.importers.openai_graders import formula_weights, read_openai_graders
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.json_values import Row
+from tests.support.law_over import law_over
 
 OUTPUT, IDEAL = "{{ sample.output_text }}", "{{ item.ideal }}"
 
@@ -120,7 +121,7 @@ def test_the_formula_of_a_multigrader_gives_its_weights(formula: str, weights: d
     assert formula_weights(formula, ("a", "b")) == pytest.approx(weights)
 
 
-@pytest.mark.parametrize(
+@law_over(
     "formula",
     ["max(a, b)", "a * b", "a ** 2", "1 / a", "a / 0", "a + 1", "a +", "a.b", "c", "(" * 900 + "a", "9" * 900 + "*a"],
 )
@@ -138,7 +139,7 @@ def test_a_multigrader_is_weighted_by_its_formula():
     assert "calculate_output: found 'max(exact, near)'" in fault_of({**multi, "calculate_output": "max(exact, near)"})
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("value", "words"),
     [
         (

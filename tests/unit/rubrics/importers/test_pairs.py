@@ -8,6 +8,7 @@ import pytest
 
 from gradebook.rubrics.importers.pairs import read_pairs
 from gradebook.rubrics.model.errors import RubricError
+from tests.support.law_over import law_over
 
 EXAMPLE = Path(__file__).parent / "examples" / "pairs.json"
 LLMBAR = {"input": "Say hi.", "output_1": "Hi.", "output_2": "Bye.", "label": 2}
@@ -51,7 +52,7 @@ def test_a_tie_is_half():
     assert read({**JUDGEBENCH, "label": "A=B"}).ratings[0]["score"] == 0.5
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("rows", "words"),
     [
         ([{"a": 1}], "[0]: found a mapping, expected a pair with games, instruction, pair_id or input"),

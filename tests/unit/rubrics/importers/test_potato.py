@@ -12,6 +12,7 @@ from gradebook.rubrics.importers.registry import Imported
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.json_values import Row
 from gradebook.rubrics.model.rubric import Rubric
+from tests.support.law_over import law_over
 
 EXAMPLES = Path(__file__).parent / "examples"
 BARE = "(a bare yes, no, on or off is read so)"
@@ -263,7 +264,7 @@ def test_levels_are_exported_as_points_worst_first():
     ]
 
 
-@pytest.mark.parametrize("name", shipped_rubrics())
+@law_over("name", shipped_rubrics())
 def test_every_shipped_rubric_is_exported_as_a_form_that_reads(name: str):
     rubric = read_rubric(name)
     assert len(rubric_of(read_potato(write_potato(rubric).text, "f")).criteria) == len(rubric.criteria)
@@ -291,7 +292,7 @@ def test_a_file_that_is_no_form_is_refused(text: str, expected: str):
     assert faults_of(text) == [expected]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("found", "wanted", "line", "expected"),
     [
         ("weight: 2", "weight: heavy", 7, ".criteria[0].weight: found 'heavy', expected a number"),

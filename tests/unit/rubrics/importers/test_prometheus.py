@@ -10,6 +10,7 @@ import pytest
 
 from gradebook.rubrics.importers.prometheus import read_prometheus, write_prometheus
 from gradebook.rubrics.model.errors import RubricError
+from tests.support.law_over import law_over
 
 EXAMPLE = Path(__file__).parent / "examples" / "prometheus.json"
 VICUNA = [
@@ -145,7 +146,7 @@ def test_an_export_without_such_a_criterion_is_refused():
         write_prometheus([{"case_id": "a", "prompt": "Hm?", "criteria": [other]}])
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("wrong", "words"),
     [
         ("x", "[0]: found 'x', expected a mapping"),

@@ -10,6 +10,7 @@ import yaml
 from gradebook.rubrics.importers.promptfoo import read_promptfoo
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.json_values import Row
+from tests.support.law_over import law_over
 
 EXACT = {"fold_whitespace": False}
 SCHEMA = {"type": "object"}
@@ -109,7 +110,7 @@ def test_a_line_of_results_and_a_bare_list_are_read_as_well():
     assert read_promptfoo(f"{line}\n{line}\n", "r.jsonl").cases == read_promptfoo(f"[{line}, {line}]", "r.json").cases
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("assertion", "check", "settings"),
     [
         ({"type": "icontains", "value": "Lima"}, "contains", {"any": ["Lima"]}),
@@ -191,7 +192,7 @@ def test_tests_share_the_default_and_lists_of_variables_are_combined():
     assert [case["case_id"] for case in two] == ["Peru/prompt_0", "Peru/and"]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("whole", "words"),
     [
         ({"results": {"version": 9, "results": []}}, "results.version: found 9, expected one of 1, 2, 3"),

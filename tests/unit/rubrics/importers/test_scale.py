@@ -9,6 +9,7 @@ import pytest
 
 from gradebook.rubrics.importers.scale import annotate, read_scale, with_choices, write_scale
 from gradebook.rubrics.model.errors import RubricError
+from tests.support.law_over import law_over
 
 EXAMPLE = Path(__file__).parent / "examples" / "scale.json"
 CRITERION = {"key": "rubric_0_criteria_0", "title": "Names a tree.", "value": "objective"}
@@ -208,7 +209,7 @@ def test_rows_of_another_origin_become_tasks_and_what_is_lost_is_named():
 T = "threads[0].turns[0]"
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("whole", "words"),
     [
         (3, "found 3, expected a mapping"),

@@ -7,6 +7,7 @@ import pytest
 from gradebook.rubrics.importers.potato import read_potato, write_potato
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric
+from tests.support.law_over import law_over
 
 EXAMPLE = (Path(__file__).parent / "examples" / "trajectory.yaml").read_text(encoding="utf-8")
 SHIPPED = """\
@@ -160,7 +161,7 @@ def test_an_export_takes_the_weights_that_the_rubric_has_now():
     assert "name: small\n    weight: -1.5\n" in write_potato(rubric.model_copy(update={"criteria": (*halved,)})).text
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("found", "wanted", "line", "expected"),
     [
         ("weight: -3", "weight: 3", 10, ".severities[0].weight: found 3, expected a number of at most 0"),

@@ -14,6 +14,7 @@ from gradebook.rubrics.importers.tree import read_tree, write_tree
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric, effective_weights
 from tests.support.bounded import bounded_work
+from tests.support.law_over import law_over
 from tests.support.rubric_strategies import rubrics
 
 CHECK = {"type": "check", "check": "json_valid"}
@@ -150,7 +151,7 @@ def test_more_than_ten_thousand_tasks_are_refused():
     assert faults_of(json.dumps(wide)) == ["sub_tasks: found 10,001 tasks, expected at most 10,000"]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "messages"),
     [
         ("{}", [f"found no '{key}', expected one" for key in ("id", "requirements", "weight")]),

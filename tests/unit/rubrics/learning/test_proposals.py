@@ -19,6 +19,7 @@ from gradebook.rubrics.learning.proposals import (
     read_criteria,
     read_modes,
 )
+from tests.support.law_over import law_over
 
 TEXTS = {"b1": ("id1", "The ultimate kettle."), "b2": ("id2", "An ultimate pan.")}
 MODES = {
@@ -96,7 +97,7 @@ def test_levels_that_make_no_scale_are_replaced(levels: list[dict[str, Any]]):
     assert criterion.values["levels"][0]["description"] == "A passage shows this fault: empty praise."
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("check", "settings"),
     [
         ("not_contains", "{not json"),

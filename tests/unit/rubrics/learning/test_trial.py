@@ -13,6 +13,7 @@ from gradebook.rubrics.learning.trial import (
     separates,
     weights_of,
 )
+from tests.support.law_over import law_over
 
 NAN = float("nan")
 
@@ -30,7 +31,7 @@ def test_figures_of_a_criterion_that_finds_half_of_the_bad_outputs():
     assert figures.low is not None and 0.2 < figures.low < 0.5 - 0.24 and drop_reason(figures) is None
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("scores", "reason"),
     [
         (tried([1.0] * 12, [1.0] * 12), "does not vary: the same level on all 24 outputs"),
@@ -75,7 +76,7 @@ def test_weights_differ_only_where_the_intervals_of_the_differences_do():
     assert weights_of({"a": of(0.9, 0.7, 1.0)}) is None and weights_of({}) is None
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("scores", "cited", "outcome"),
     [
         ([0.0, 0.0, 1.0, 1.0], [True, True, False, False], (2, 0, True)),

@@ -3,11 +3,10 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from gradebook.rubrics.lint.findings import LintFinding, find_by_fault
 from gradebook.rubrics.lint.linting import lint_text, rules
 from gradebook.rubrics.model.errors import Fault
+from tests.support.law_over import law_over
 
 BROKEN = sorted((Path(__file__).parent / "broken").glob("*.yaml"))
 MARK = re.compile(r"# <- (.+)$")
@@ -23,7 +22,7 @@ def linted(path: Path) -> tuple[LintFinding, ...]:
     return lint_text(path.read_bytes(), path.name)
 
 
-@pytest.mark.parametrize("path", BROKEN, ids=lambda path: path.stem)
+@law_over("path", BROKEN)
 def test_a_broken_rubric_is_found_by_its_rule_at_its_line_and_by_no_other(path: Path):
     # Most have one criterion with a threshold, so as to show one fault.
     usual = {"few-criteria", "idle-thresholds"} - {path.stem.replace("_", "-")}
@@ -31,7 +30,7 @@ def test_a_broken_rubric_is_found_by_its_rule_at_its_line_and_by_no_other(path: 
     assert sorted((finding.line, finding.rule) for finding in found) == marked(path)
 
 
-@pytest.mark.parametrize("path", BROKEN, ids=lambda path: path.stem)
+@law_over("path", BROKEN)
 def test_a_finding_says_what_was_found_what_was_expected_and_how_to_mend_it(path: Path):
     for finding in linted(path):
         assert "found" in finding.message and "expected" in finding.message

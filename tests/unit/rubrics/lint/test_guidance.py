@@ -1,18 +1,17 @@
 """Proposed guidance: what is dropped before a judge reads it."""
 
-import pytest
-
 from gradebook.rubrics.files.load import parse_rubric
 from gradebook.rubrics.lint.guidance import proposal_faults
 from gradebook.rubrics.prompts.guidance import LevelText, Proposal, guidance_material, with_guidance
 from tests.support.blind_judge import RUBRIC
+from tests.support.law_over import law_over
 
 CRITERION = parse_rubric(RUBRIC, "rubric.yaml").criteria[0]
 CASE = "Thank you for writing to us: your parcel comes on Monday with the morning post."
 REFERENCE = "The refund of order 17 is on your card within three working days."
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("guidance", "level", "words"),
     [
         ("A reply that names no day does not help.", None, None),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gradebook.rubrics.lint.linting import lint_text, rules
 from tests.support.bounded import bounded_work
+from tests.support.law_over import law_over
 from tests.support.rubric_strategies import json_values, mappings
 
 HEAD = "id: a\nversion: 1.0.0\ndescription: b\ncriteria:\n"
@@ -33,7 +34,7 @@ def rubric_of(descriptions: list[str], method: str) -> str:
     return HEAD + "\n".join(entries)
 
 
-@pytest.mark.parametrize(
+@law_over(
     "text", ["", " ", "#", "- a", "3", "null", "\x00", b"\xff\xfe", "a: &a [*a]", "{", "id: [", "\ud800", "criteria: 3"]
 )
 def test_what_is_no_rubric_has_errors_with_known_rules(text: str | bytes):
@@ -71,7 +72,7 @@ def test_any_keys_over_a_used_criterion_end_in_findings(criteria: list[Any], cat
     assert {finding.rule for finding in lint_text(text, "a.yaml")} <= RULE_IDS
 
 
-@pytest.mark.parametrize(
+@law_over(
     "line",
     [
         "criteria: 5",
@@ -129,7 +130,7 @@ def test_a_near_repetition_is_found_among_hundreds():
     ]
 
 
-@pytest.mark.parametrize("part", ["is clear and ", "name ", "at most 3 ", '"', "a.", "{{", "is ", "x" * 50, "format y"])
+@law_over("part", ["is clear and ", "name ", "at most 3 ", '"', "a.", "{{", "is ", "x" * 50, "format y"])
 def test_a_description_of_half_a_million_characters_is_no_trap(part: str):
     text = "'" + part * (500_000 // len(part)) + "'"
     with bounded_work():

@@ -9,6 +9,7 @@ import pytest
 from gradebook.rubrics.files.load import parse_rubric, shipped_rubrics, shipped_text
 from gradebook.rubrics.lint.findings import LintFinding
 from gradebook.rubrics.lint.linting import lint_text, rules
+from tests.support.law_over import law_over
 
 ROOT = Path(__file__).parents[4]
 CLEAN = ("general_answer", "json_record", "meta_rubric")
@@ -74,7 +75,7 @@ def test_the_shipped_rubric_is_clean(name: str):
     assert lint_text(*shipped_text(name)) == ()
 
 
-@pytest.mark.parametrize("name", shipped_rubrics())
+@law_over("name", shipped_rubrics())
 def test_a_shipped_rubric_has_no_finding_but_methods_that_nothing_scores_yet(name: str):
     assert [str(finding) for finding in lint_text(*shipped_text(name)) if finding.severity != "note"] == []
 

@@ -7,6 +7,7 @@ from gradebook.rubrics.lint.linting import lint_text
 from gradebook.rubrics.lint.questions import find_double
 from gradebook.rubrics.lint.rules import NAMED_CHECKS, find_deciding_check
 from gradebook.rubrics.lint.texts import content_words, is_same_root, shorten
+from tests.support.law_over import law_over
 
 LEVELS = "levels: [{id: a, score: 0, description: LEVEL}, {id: b, score: 1, description: Two sources.}]"
 HEAD = "id: a\nversion: 1.0.0\ndescription: b\n"
@@ -19,7 +20,7 @@ def rules_for(level: str) -> set[str]:
     return {finding.rule for finding in lint_text(text, "a.yaml")}
 
 
-@pytest.mark.parametrize(
+@law_over(
     "description",
     [
         "Is the answer clear and concise?",
@@ -38,7 +39,7 @@ def test_a_description_that_asks_two_things_is_double_barrelled(description: str
     assert find_double(description) is not None
 
 
-@pytest.mark.parametrize(
+@law_over(
     "description",
     [
         "Does the answer cover dates, names and places?",
@@ -60,7 +61,7 @@ def test_an_and_within_one_question_is_left_alone(description: str):
     assert find_double(description) is None
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("description", "check"),
     [
         ("Has the reply at most 200 words?", "length_words"),
@@ -83,7 +84,7 @@ def test_a_question_that_a_check_answers_names_the_check(description: str, check
     assert find_deciding_check(description) == check
 
 
-@pytest.mark.parametrize(
+@law_over(
     "description",
     [
         "Does at least one sentence state the refund?",
@@ -112,7 +113,7 @@ def test_a_level_of_praise_alone_is_vague(level: str):
     assert "vague-words" in rules_for(level)
 
 
-@pytest.mark.parametrize(
+@law_over(
     "level",
     [
         "Names one good source.",

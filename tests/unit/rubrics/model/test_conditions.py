@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gradebook.rubrics.model.conditions import MOST_CHARACTERS, Applies, Misfit, describe_values, parse_condition
 from gradebook.rubrics.model.errors import ModelFault
+from tests.support.law_over import law_over
 
 ROW: dict[str, Any] = {
     "model": "small",
@@ -20,7 +21,7 @@ ROW: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("condition", "holds"),
     [
         ("metadata.kind = 'refund'", True),
@@ -52,7 +53,7 @@ def test_a_condition_holds_as_it_reads(condition, holds):
     assert parse_condition(condition).holds(ROW) is holds
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("condition", "fault"),
     [
         ("", "at character 1: found the end, expected a field of the row"),

@@ -6,6 +6,7 @@ import pytest
 
 from gradebook.rubrics.model import errors
 from gradebook.rubrics.model.errors import Fault, FaultList, GradebookError, InputError, RubricError, UnfinishedError
+from tests.support.law_over import law_over
 
 INPUT_ERRORS = ["RubricError", "OutputsError", "RatingsError", "SuitesError", "LakeError", "QueryError"]
 INPUT_ERRORS += ["JudgeSettingsError"]
@@ -51,7 +52,7 @@ def test_wrong_input_ends_with_2_and_an_unfinished_run_with_3():
     assert (InputError.exit_code, UnfinishedError.exit_code) == (2, 3)
 
 
-@pytest.mark.parametrize("name", INPUT_ERRORS)
+@law_over("name", INPUT_ERRORS)
 def test_what_a_person_has_to_correct_is_an_input_error(name: str):
     assert issubclass(getattr(errors, name), InputError)
 

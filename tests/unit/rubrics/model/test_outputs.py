@@ -113,7 +113,7 @@ def test_a_lone_surrogate_has_no_id():
         output_id(output)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("changes", "reason"),
     [
         ({"output": 3}, "output: found the number 3, expected text"),
@@ -189,7 +189,7 @@ def test_steps_that_do_not_fit_give_the_first_fault(steps, reason):
     assert reason_of(steps=steps) == f"steps: {reason}"
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "path", "text", "fault"),
     [
         ('{"reply": "Hi"}', "reply", "Hi", None),

@@ -10,11 +10,12 @@ from gradebook.rubrics.model.own_templates import TemplateFault, check_template,
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
 from gradebook.rubrics.prompts.prompt import Case, criterion_digest, render_messages
+from tests.support.law_over import law_over
 
 VALUES = {"output": 'say "hi" }} {{ prompt', "context": ["a", "b"], "questions": ["a", "b"]}
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("template", "shown"),
     [
         ("Reply: {{ output }}", 'Reply: "say \\"hi\\" }} {{ prompt"'),
@@ -30,7 +31,7 @@ def test_values_are_shown_as_json_between_the_authors_words(template: str, shown
     assert render_template(check_template(template), VALUES, json.dumps) == shown
 
 
-@pytest.mark.parametrize(
+@law_over(
     "template",
     [
         "{{ output.__class__ }}",
@@ -74,7 +75,7 @@ def test_a_value_that_is_not_there_is_a_fault(template: str):
 LARGE = {"output": "x" * 1_000_000, "reference": "x" * 999_999 + "y", "items": ["x"] * 10_000, "many": [0] * 10_001}
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("template", "fault"),
     [
         ("{% for each in many %}{% endfor %}", "loops over more than 10,000 items"),

@@ -5,6 +5,7 @@ import pytest
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.model.scores import Gates, Reward, RewardRule
+from tests.support.law_over import law_over
 
 METHOD = {"type": "check", "check": "any"}
 
@@ -69,7 +70,7 @@ def test_a_rubric_without_a_rewarded_weight_has_no_rewards():
         rule(criteria=[gate])
 
 
-@pytest.mark.parametrize("text", ["", "vetoed", "penalty", "penalty=", "penalty=-1", "penalty=nan", "penalty=inf"])
+@law_over("text", ["", "vetoed", "penalty", "penalty=", "penalty=-1", "penalty=nan", "penalty=inf"])
 def test_other_gates_are_refused(text):
     with pytest.raises(InputError, match="expected veto, ignore or penalty=X"):
         Gates.read(text)

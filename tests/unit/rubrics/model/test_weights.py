@@ -14,6 +14,7 @@ from gradebook.rubrics.model.rubric import (
     scored_category_weights,
     tree_steps,
 )
+from tests.support.law_over import law_over
 
 METHOD = {"type": "check", "check": "length_words", "settings": {"max": 9}}
 
@@ -99,7 +100,7 @@ def test_gates_alone_have_no_score_range():
     assert score_range(rubric([], criterion("g", None, gate=True))) is None
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("categories", "message"),
     [
         ([{"id": "x", "parent": "z"}], "found the parent 'z', expected one of x"),

@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.batched_criteria import (
     can_be_packed,
@@ -17,6 +15,7 @@ from gradebook.rubrics.prompts.batched_criteria import (
 )
 from gradebook.rubrics.prompts.prompt import Case, PromptStyle, criterion_digest, prompt_digest
 from gradebook.rubrics.prompts.reply_parser import ReadReply
+from tests.support.law_over import law_over
 
 CASE = Case("Why?", "Because it is late.")
 
@@ -51,7 +50,7 @@ def test_each_criterion_is_read_by_its_own_labels():
     assert outcomes(read(GOOD)) == [("scored", "3"), ("scored", "4"), ("abstained", None)]
 
 
-@pytest.mark.parametrize(
+@law_over(
     "bad",
     [judged(2, "4", level="QQQQ"), judged(2, "4", extra=1, other=2), {}, None, "4", [judged(2, "4")], judged(1, "3")],
 )
@@ -70,9 +69,7 @@ def test_a_false_quote_spoils_its_own_judgment_alone():
     assert [each.status for each in reads] == ["scored", "evidence_unverified", "abstained"]
 
 
-@pytest.mark.parametrize(
-    "judgments", [{"1": GOOD["1"], "2": GOOD["2"]}, GOOD | {"4": GOOD["1"]}, list(GOOD.values()), {}, None, "x"]
-)
+@law_over("judgments", [{"1": GOOD["1"], "2": GOOD["2"]}, GOOD | {"4": GOOD["1"]}, list(GOOD.values()), {}, None, "x"])
 def test_another_number_of_judgments_is_a_parse_error_of_all(judgments: object):
     assert outcomes(read(judgments)) == [("parse_error", None)] * 3
 

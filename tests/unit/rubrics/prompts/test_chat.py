@@ -2,11 +2,10 @@
 
 import json
 
-import pytest
-
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.chat import read_chat
 from gradebook.rubrics.prompts.prompt import Case, case_digest, render_messages
+from tests.support.law_over import law_over
 
 CRITERION = Criterion.model_validate(
     {"id": "tone", "description": "Is it warm?", "method": {"type": "judge"}, "scale": {"min": 1, "max": 2}}
@@ -41,14 +40,12 @@ def test_the_arguments_of_a_tool_call_are_escaped_once():
     assert '"arguments": {"city": "the \\"old\\" town", "days": [1, 2]}' in case_section(json.dumps(MESSAGES))
 
 
-@pytest.mark.parametrize(
-    "arguments", ["{", "7", '{"a": 1, "a": 2}', '{"a": 1e400}', '{"a": NaN}', '{"a": 0.10}', "[" * 100_000]
-)
+@law_over("arguments", ["{", "7", '{"a": 1, "a": 2}', '{"a": 1e400}', '{"a": NaN}', '{"a": 0.10}', "[" * 100_000])
 def test_arguments_that_values_would_not_keep_stay_a_text(arguments):
     assert json.loads(call_of(arguments))["prompt"][0]["function_call"]["arguments"] == arguments
 
 
-@pytest.mark.parametrize("prompt", ["Why?", "[1] is what?", '["a"]', '[{"no": "role"}]', "[]", "[" * 100_000, None])
+@law_over("prompt", ["Why?", "[1] is what?", '["a"]', '[{"no": "role"}]', "[]", "[" * 100_000, None])
 def test_any_other_prompt_is_shown_and_keyed_as_before(prompt):
     assert read_chat(prompt) is None
     assert json.loads(case_section(prompt)).get("prompt") == prompt

@@ -24,6 +24,7 @@ from gradebook.rubrics.prompts.claims import (
 from gradebook.rubrics.prompts.prompt_text import fold_text
 from gradebook.rubrics.text.sentences import split_sentences
 from tests.support.hostile_outputs import EVERY_HOSTILE_OUTPUT
+from tests.support.law_over import law_over
 
 SOURCE = (
     "Returns take 60 days.",
@@ -34,7 +35,7 @@ SOURCE = (
 TEXT = "Dr. Lee is in. Returns take 60 days!\n- The cafe is free"
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "sentences"),
     [
         ("Dr. Who came at 3.5 p.m. today. He left.", ["Dr. Who came at 3.5 p.m. today.", "He left."]),
@@ -121,7 +122,7 @@ def verified(*said: tuple[int, str, str], count: int | None = None) -> Any:
     return read_verification(json.dumps(reply), "stop", None, SOURCE, count or len(said))
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("quote", "verdict", "expected"),
     [
         ("Returns take 60 days", "supported", "supported"),

@@ -12,6 +12,7 @@ from gradebook.rubrics.prompts.combine_opinions import (
     commonest_reason,
     find_unsure,
 )
+from tests.support.law_over import law_over
 
 LEVEL_SCORES = (0.0, 0.5, 1.0)
 SILENT, UNWANTED = -1, -2
@@ -38,7 +39,7 @@ def one_of(*row, **others):
     return pytest.approx(verdict, nan_ok=True)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("aggregate", "row", "verdict"),
     [
         ("mean", (2, 1, 0), (1, 0.5)),  # (1 + 0.5 + 0) / 3

@@ -17,6 +17,7 @@ from gradebook.rubrics.prompts.decisions import (
 )
 from gradebook.rubrics.prompts.prompt import Case
 from gradebook.rubrics.prompts.reply_parser import ReadReply
+from tests.support.law_over import law_over
 
 KEY = "5f3a9c0d11e2b7a4" * 2
 TONE = [
@@ -38,7 +39,7 @@ def levels(*scores: float, words: str = "Level {}.") -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("asked", "kind"),
     [
         (criterion(), "predicate"),
@@ -78,7 +79,7 @@ def test_options_of_a_choice_are_in_an_order_that_the_key_draws():
     assert typed_question(asked, KEY) == typed_question(asked, KEY)
 
 
-@pytest.mark.parametrize("text", ['He said "yes"', "two\nlines", "Level 1.", "true", "\u202eKind", "B"])
+@law_over("text", ['He said "yes"', "two\nlines", "Level 1.", "true", "\u202eKind", "B"])
 def test_options_with_quotes_line_breaks_or_one_text_stay_apart(text: str):
     asked = typed_question(criterion(levels(0, 1, words=text)), KEY)
     assert len({option.name for option in asked.options}) == 2
@@ -162,7 +163,7 @@ EVEN = {"0": 0.2, "1": 0.3, "2": 0.5}
 TEXTS = {option.name: option.text for option in SCORE.options}
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("asked", "answer", "found"),
     [
         (PREDICATE, {}, "None as a probability"),
@@ -196,7 +197,7 @@ def test_refusals_and_missing_answers_lose_their_own_question_alone():
     assert [found.status for found in read_answers(text, [PREDICATE, second])] == ["refused", "no_answer"]
 
 
-@pytest.mark.parametrize("text", [None, "", "[]", "null", "<html>", "[" * 100_000])
+@law_over("text", [None, "", "[]", "null", "<html>", "[" * 100_000])
 def test_what_is_no_answers_loses_all_questions(text: str | None):
     assert {found.status for found in read_answers(text, [PREDICATE, SCORE])} == {"parse_error"}
 

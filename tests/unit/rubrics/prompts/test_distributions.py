@@ -6,6 +6,7 @@ import pytest
 
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.distributions import VerdictRule, read_distribution, verdict_of
+from tests.support.law_over import law_over
 
 LEVELS = [{"id": "bad", "score": 0}, {"id": "fair", "score": 0.5}, {"id": "good", "score": 1}]
 SHARES = {"bad": 0.3, "fair": 0.25, "good": 0.45}
@@ -16,7 +17,7 @@ def criterion(**changes: Any) -> Criterion:
     return Criterion.model_validate(own | changes)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("rule", "level", "score"),
     [
         (VerdictRule(), "good", 0.575),  # 0.25 x 0.5 + 0.45 x 1

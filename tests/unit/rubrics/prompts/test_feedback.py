@@ -21,6 +21,7 @@ from gradebook.rubrics.prompts.feedback import (
     usual_byte_counts,
 )
 from gradebook.rubrics.prompts.prompt import Case
+from tests.support.law_over import law_over
 
 DIGEST = "a" * 32
 CASE = Case("Why?", "Because.", "As it is.", ("Some context.",))
@@ -203,7 +204,7 @@ def test_more_criteria_make_a_longer_request():
     assert two[0] > one[0] > 0 and two[1] > one[1] > 0
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "status", "written"),
     [
         (GOOD, "scored", "It is kind. It is too long."),

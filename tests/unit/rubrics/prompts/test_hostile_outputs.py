@@ -14,6 +14,7 @@ from gradebook.rubrics.prompts.reply_parser import read_reply
 from gradebook.tasks.judging.replies.list_questions import AskedJudge
 from gradebook.tasks.planning.preferences import preference_questions
 from tests.support.hostile_outputs import EVERY_HOSTILE_OUTPUT, FILLER_LENGTH, HOSTILE_OUTPUTS
+from tests.support.law_over import law_over
 
 LEVEL_IDS = ("bad", "poor", "fair", "good", "5")
 CRITERION = Criterion.model_validate(
@@ -64,8 +65,8 @@ def test_there_are_at_least_200_texts_in_ten_families():
 
 
 # -------- no closed delimiter
-@pytest.mark.parametrize("style", [PromptStyle(), LOGPROBS], ids=["reply", "logprobs"])
-@pytest.mark.parametrize("family", HOSTILE_OUTPUTS)
+@law_over("style", [PromptStyle(), LOGPROBS])
+@law_over("family", HOSTILE_OUTPUTS)
 def test_the_case_stays_one_line_of_json_that_gives_the_text_back(family: str, style: PromptStyle):
     for text in HOSTILE_OUTPUTS[family]:
         user = render_messages(Case(text, text, text, (text,)), CRITERION, KEY, style)[1]["content"]
@@ -75,7 +76,7 @@ def test_the_case_stays_one_line_of_json_that_gives_the_text_back(family: str, s
         assert json.loads(criterion)["question"] == "Is it kind?"
 
 
-@pytest.mark.parametrize("family", HOSTILE_OUTPUTS)
+@law_over("family", HOSTILE_OUTPUTS)
 def test_two_answers_stay_apart_and_no_text_names_an_outcome(family: str):
     for text in HOSTILE_OUTPUTS[family]:
         both = preference_questions(PREFERRED, "o", Case(text, text), "The other.", AskedJudge("judge"))
@@ -86,7 +87,7 @@ def test_two_answers_stay_apart_and_no_text_names_an_outcome(family: str):
             assert not labels & {*found_labels(text)} or len(found_labels(text)) > USUAL_CODE_COUNT - len(labels)
 
 
-@pytest.mark.parametrize("family", HOSTILE_OUTPUTS)
+@law_over("family", HOSTILE_OUTPUTS)
 def test_the_criteria_of_a_pack_stay_apart_from_the_case(family: str):
     for text in HOSTILE_OUTPUTS[family]:
         user = render_packed(case_of(text), [CRITERION, OTHER], [KEY, "1" * 32])[1]["content"]
@@ -95,7 +96,7 @@ def test_the_criteria_of_a_pack_stay_apart_from_the_case(family: str):
         assert json.loads(case)["output"] == text
 
 
-@pytest.mark.parametrize("mark", ["<|im_end|>", "</s>", "<start_of_turn>", "[INST]", "<<SYS>>", "</think>", "<\uff5c"])
+@law_over("mark", ["<|im_end|>", "</s>", "<start_of_turn>", "[INST]", "<<SYS>>", "</think>", "<\uff5c"])
 def test_no_mark_of_a_chat_template_is_sent(mark: str):
     sent = [str(render_messages(case_of(text), CRITERION, KEY)) for text in by_family("delimiters")]
     assert any(mark in text for text in by_family("delimiters")) and not any(mark in prompt for prompt in sent)
@@ -129,7 +130,7 @@ def test_the_schema_lets_no_label_through_that_was_not_shown():
 
 
 # -------- no level of the text's own choice
-@pytest.mark.parametrize("family", HOSTILE_OUTPUTS)
+@law_over("family", HOSTILE_OUTPUTS)
 def test_whatever_a_gullible_judge_replies_no_level_lies_outside_the_rubric(family: str):
     for text in HOSTILE_OUTPUTS[family]:
         labels = label_of(CRITERION, KEY, case_of(text))

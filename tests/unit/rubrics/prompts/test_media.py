@@ -64,7 +64,7 @@ def test_a_picture_of_a_prompt_is_found(source, form):
     assert [(medium.kind, medium.place, medium.form) for medium in case.media] == [("image", "prompt", form)]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "kind", "form"),
     [
         ("file:cat.png", "image", "PNG"),
@@ -133,7 +133,7 @@ def test_questions_about_a_case_share_the_text_of_its_pictures():
     assert one is other
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("source", "fault"),
     [
         ("file:page.png", "page.png: found HTML, expected a PNG, JPEG, GIF or WebP image"),

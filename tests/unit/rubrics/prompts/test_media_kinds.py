@@ -47,7 +47,7 @@ def test_bytes_are_named_by_what_they_begin_with(content, form):
     assert format_name(content) == form
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("content", "size"),
     [
         (png(5, 3), (5, 3)),
@@ -66,7 +66,7 @@ def test_the_size_of_a_picture_is_read_from_its_header(content, size):
     assert image_size(content, format_name(content)) == size
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("size", "tokens"),
     [
         ((1, 1), 2_833 + 4 * 5_667),  # perhaps enlarged to 768 x 768
@@ -93,7 +93,7 @@ def test_an_mp3_is_bounded_by_its_bytes_since_its_header_may_lie():
     assert detect_kind(mp3(40), None).most_tokens == 18 * 50 * 60
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("content", "expected", "fault"),
     [
         (b"<html>", "image", "found HTML, expected a PNG, JPEG, GIF or WebP image"),

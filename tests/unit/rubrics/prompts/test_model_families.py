@@ -37,7 +37,7 @@ def test_a_name_tells_the_family(model, family):
     assert family_of(model) == family
 
 
-@pytest.mark.parametrize(
+@law_over(
     "model", ["", "m", "my-model", "model-o1", "supernova", "phillip", "stable-command", "checkpoint-100", "ollama"]
 )
 def test_another_name_tells_nothing(model):
@@ -49,7 +49,7 @@ def test_a_namesake_is_not_of_the_family(model):
     assert family_of(model) is None
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("asked", "answered"),
     [
         ("gpt-4o-mini", "gpt-4o-mini"),

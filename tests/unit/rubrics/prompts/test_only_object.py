@@ -2,9 +2,8 @@
 
 import json
 
-import pytest
-
 from gradebook.rubrics.prompts.reply_parser import only_object, read_reply
+from tests.support.law_over import law_over
 
 KEYS = ("evidence", "rationale", "level")
 REPLY = json.dumps({"evidence": [], "rationale": "So {it} is.", "level": "K7"})
@@ -12,7 +11,7 @@ OTHER = REPLY.replace("K7", "Q2")
 LABELS = {"K7": "good", "Q2": "bad"}
 
 
-@pytest.mark.parametrize(
+@law_over(
     "text",
     [
         REPLY,
@@ -29,7 +28,7 @@ def test_the_only_object_with_the_keys_counts(text: str):
     assert only_object(text, KEYS) == REPLY
 
 
-@pytest.mark.parametrize(
+@law_over(
     "text",
     [
         *("", "K7", '{"level": "K7"}', REPLY[:-1], REPLY.replace('"level"', '"level": "Q2", "level"'), "{" * 5_000),

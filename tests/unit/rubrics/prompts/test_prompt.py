@@ -79,7 +79,7 @@ def test_an_output_can_close_no_delimiter(output: str):
     assert json.loads(user.split("\n")[1]) == {"prompt": "Why?", "output": output}
 
 
-@pytest.mark.parametrize("hidden", ["0.37", "tone", "threshold", "weight", "score", '"5"', '"1"'])
+@law_over("hidden", ["0.37", "tone", "threshold", "weight", "score", '"5"', '"1"'])
 def test_the_judge_never_sees(hidden: str):
     messages = render_messages(CASE, judged(examples=EXAMPLES, guidance="Thanks count."), KEY)
     assert hidden not in messages[0]["content"] + messages[1]["content"]

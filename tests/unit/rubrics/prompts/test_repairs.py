@@ -7,6 +7,7 @@ import pytest
 from gradebook.rubrics.prompts.batched_criteria import PACKED_PROMPT
 from gradebook.rubrics.prompts.prompt import DEFAULT_STYLE, PromptStyle, repair_messages
 from gradebook.rubrics.prompts.reply_parser import ReadReply, ReplyFault
+from tests.support.law_over import law_over
 
 MESSAGES = [{"role": "system", "content": "You judge."}, {"role": "user", "content": "CASE"}]
 STYLES = (DEFAULT_STYLE, PromptStyle("logprobs"), PromptStyle(reply_order="level_first"))
@@ -16,8 +17,8 @@ def repaired(reply: str | None, read: ReadReply, style: PromptStyle = DEFAULT_ST
     return repair_messages(MESSAGES, reply, read, style)
 
 
-@pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("fault", ["not_json", "unknown_label", None])
+@law_over("style", STYLES)
+@law_over("fault", ["not_json", "unknown_label", None])
 def test_the_messages_before_stay_as_they_are(style: PromptStyle, fault: ReplyFault | None):
     before = copy.deepcopy(MESSAGES)
     assert repaired("Good.", ReadReply("parse_error", fault=fault), style)[:2] == before == MESSAGES

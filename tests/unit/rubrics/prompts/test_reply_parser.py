@@ -113,7 +113,7 @@ def test_a_reply_is_read_as(text: str | None, status: str, level_id: str | None)
     assert (read.status, read.level_id) == (status, level_id)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("finish_reason", "refusal", "status"),
     [
         ("stop", "No.", "refused"),
@@ -133,7 +133,7 @@ def test_how_a_reply_ended_comes_before_its_text(finish_reason: str | None, refu
     assert read_reply(GOOD, finish_reason, refusal, LABELS, OUTPUT).status == status
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("quote", "status"),
     [
         ("The dyke holds.", "scored"),  # whitespace is folded
@@ -169,7 +169,7 @@ def test_a_lone_surrogate_can_still_be_written_down():
 
 
 # -------- hidden text
-@pytest.mark.parametrize(
+@law_over(
     ("output", "quote", "is_there"),
     [
         ("It is sa\u200bfe.", "It is safe.", True),  # an honest quote leaves out what it can't see

@@ -8,6 +8,7 @@ import pytest
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.distributions import expected_score, read_levels
 from gradebook.rubrics.prompts.reply_parser import ReadReply, TokenChoices
+from tests.support.law_over import law_over
 
 LABELS: dict[str, str | None] = {"Q": "bad", "B": "fair", "X": "good"}
 HEAD = ((("{", 0.0),), (('"level', 0.0),), (('": "', 0.0),))
@@ -54,12 +55,12 @@ def test_tokens_of_the_same_label_are_added_up():
     assert read(at(("X", 0.3), ("B", 0.1), (" B", 0.1), ('"B', 0.2))).level_id == "fair"
 
 
-@pytest.mark.parametrize("token", ["x", "XX", "X.", "'X'", "\u0425", "-X", "X-"])
+@law_over("token", ["x", "XX", "X.", "'X'", "\u0425", "-X", "X-"])
 def test_what_is_not_exactly_a_label_is_none(token: str):
     assert rounded(read(at(("X", 0.5), (token, 0.3), ("B", 0.1)))) == {"fair": 0.166667, "good": 0.833333}
 
 
-@pytest.mark.parametrize("token", ["X", '"X', 'X"', " X", '"X"}', ':"X', "\u2581X", "\u0120X", '{"X'])
+@law_over("token", ["X", '"X', 'X"', " X", '"X"}', ':"X', "\u2581X", "\u0120X", '{"X'])
 def test_marks_of_json_and_blanks_may_stand_in_a_labels_token(token: str):
     assert rounded(read(at((token, 1.0)))) == {"good": 1.0}
 
@@ -79,7 +80,7 @@ def test_without_log_probabilities_the_text_decides_nothing(choices: TokenChoice
     assert read(choices) == ReadReply("no_logprobs")
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("choices", "text"),
     [
         (at(("X", 0.4), ("the", 0.6)), REPLY),  # labels under half of the mass

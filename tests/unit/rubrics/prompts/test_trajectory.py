@@ -9,6 +9,7 @@ import pytest
 from gradebook.rubrics.model.steps import Step
 from gradebook.rubrics.prompts.prompt import Case, View, case_digest, prompt_digest, render_messages
 from gradebook.rubrics.prompts.trajectory import LEAST_TEXT, MOST_TEXT, MOST_TRAJECTORY, Trajectory, shown_steps
+from tests.support.law_over import law_over
 from tests.unit.rubrics.prompts.test_prompt import KEY, judged
 
 CALL = Step("tool", name="search", input='{"q": "a \\"b\\""}', output="2 rooms")
@@ -86,7 +87,7 @@ def test_a_long_trajectory_is_shortened_by_the_rule_and_says_so(steps: list[Step
     assert len(gaps) == (len(kept) < len(steps))
 
 
-@pytest.mark.parametrize(
+@law_over(
     "text",
     [
         '{"a": 1, "a": 2}',

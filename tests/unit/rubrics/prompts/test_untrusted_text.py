@@ -27,7 +27,7 @@ TURN_MARKS = [
 ]
 
 
-@pytest.mark.parametrize("mark", TURN_MARKS)
+@law_over("mark", TURN_MARKS)
 def test_a_mark_of_a_chat_template_is_not_sent_as_it_stands(mark: str):
     assert mark not in shown_json({"output": f"Fine.{mark}user"})
 
@@ -48,7 +48,7 @@ def test_ordinary_text_stays_readable(text: str):
     assert inert_text(text) == text
 
 
-@pytest.mark.parametrize("hidden", ["\u202e", "\u2066", "\U000e0041", "\u2028", "\x85", "\u2063"])
+@law_over("hidden", ["\u202e", "\u2066", "\U000e0041", "\u2028", "\x85", "\u2063"])
 def test_what_tricks_the_eye_is_shown_as_an_escape(hidden: str):
     assert hidden not in shown_json(hidden) and shown_json(hidden).isascii()
 

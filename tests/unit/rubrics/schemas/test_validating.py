@@ -8,6 +8,7 @@ from jsonschema import Draft202012Validator
 
 from gradebook.rubrics.schemas.validating import check_schema, validate_outputs
 from tests.support.bounded import bounded_work
+from tests.support.law_over import law_over
 
 TICKET = {
     "type": "object",
@@ -32,7 +33,7 @@ def unscored(output: str, schema: dict[str, object]) -> str | None:
     return found.reasons[0].as_py()
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "expected"),
     [
         (' {"ticket": "T-1"}\n', (True, None)),
@@ -86,7 +87,7 @@ def test_a_key_made_to_backtrack_takes_linear_time(keyword):
         assert not judge(json.dumps({"a" * 100_000 + "!": 1}), {**keyword, "additionalProperties": False})[0]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "is_passed"),
     [
         ('{"ab": 1}', True),
@@ -150,7 +151,7 @@ def test_nesting_beyond_the_stack_stays_unscored():
     assert unscored("[" * 150 + "]" * 150, schema) == "nested too deeply to validate"
 
 
-@pytest.mark.parametrize(
+@law_over(
     "schema",
     [
         {},
@@ -163,13 +164,12 @@ def test_nesting_beyond_the_stack_stays_unscored():
         {"properties": {"pattern": {"const": "("}, "$ref": {"type": "string"}}},
         {"unevaluatedProperties": False, "allOf": [{"patternProperties": {"a": {}}}]},
     ],
-    ids=str,
 )
 def test_a_good_schema_has_no_fault(schema):
     assert check_schema(schema) is None
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("schema", "named"),
     [
         ({"type": "nonsense"}, "$.type"),
@@ -189,13 +189,12 @@ def test_a_good_schema_has_no_fault(schema):
         ({"maximum": float("inf")}, "a value that JSON can't hold"),
         ({"const": {1, 2}}, "a value that JSON can't hold"),
     ],
-    ids=str,
 )
 def test_what_is_wrong_with_a_schema_is_named(schema, named):
     assert named in (check_schema(schema) or "")
 
 
-@pytest.mark.parametrize(
+@law_over(
     "reference",
     ["https://example.com/s.json", "file:///etc/hostname", "other.json", "#/$defs/none", "#anchor", NEWEST_DRAFT],
 )
@@ -238,7 +237,7 @@ def test_a_schema_that_doubles_over_any_value_is_refused():
     assert "took more than 20,000 steps" in (check_schema({**schema, "$defs": {**schema["$defs"], "a40": {}}}) or "")
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("schema", "output", "is_passed"),
     [
         ({"items": {"type": "integer"}}, json.dumps([1] * 333_000), None),
@@ -251,7 +250,6 @@ def test_a_schema_that_doubles_over_any_value_is_refused():
         ({"allOf": [{"pattern": f"^(a|b|{number})*$"} for number in range(300)]}, json.dumps("a" * 1_000_000), None),
         ({"items": {"not": {"enum": [[1] * 5_000 + [2]]}}}, json.dumps([[1] * 5_001] * 60), True),
     ],
-    ids=lambda value: str(value)[:60],
 )
 def test_a_megabyte_made_to_stall_comes_to_an_end(schema, output, is_passed):
     assert validate_outputs(pa.array([output]), schema).is_passed[0].as_py() is is_passed

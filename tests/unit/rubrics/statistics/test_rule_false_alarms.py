@@ -3,11 +3,11 @@
 from itertools import product
 
 import numpy as np
-import pytest
 
 from gradebook.rubrics.statistics.comparison import PASS_FIGURES, ROW_FIGURES
 from gradebook.rubrics.statistics.noise import Nominal, holds_in_each, nominal_rate
 from gradebook.rubrics.statistics.rules import holds, parse_rule
+from tests.support.law_over import law_over
 
 FIGURES = {"overall": (*ROW_FIGURES, *PASS_FIGURES), "criterion": ROW_FIGURES, "category": ROW_FIGURES}
 VALUES = np.array([*product((-0.1, 0.1, np.nan), repeat=3)])  # of p, mean_diff, and both of a criterion
@@ -31,7 +31,7 @@ class Some:
         return self.figures(scope, scope_id, figure)[self._draw]
 
 
-@pytest.mark.parametrize(
+@law_over(
     "text",
     [
         *("p < 0", "not p < 0", "p < 0 and mean_diff > 0", "p < 0 or mean_diff > 0", "p = 0.1", "p != 0.1"),
@@ -45,7 +45,7 @@ def test_a_rule_holds_in_each_comparison_as_it_does_in_one(text):
     assert [None if np.isnan(value) else bool(value) for value in found] == alone
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "expected"),
     [
         ("p < 0.05", Nominal(0.05, None)),

@@ -14,6 +14,7 @@ from gradebook.rubrics.statistics.rules import (
     used_figures,
 )
 from gradebook.rubrics.text.remarks import figure_words, unknown_figure_words
+from tests.support.law_over import law_over
 
 NAMES = {
     "overall": ("mean_diff", "p", "p_mcnemar"),
@@ -41,7 +42,7 @@ FOUND = Table(
 )
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "expected"),
     [
         ("mean_diff < -0.01 and p < 0.05", True),
@@ -62,7 +63,7 @@ def test_a_rule_holds_or_not(text, expected):
     assert holds(parse_rule(text, NAMES), FOUND) is expected
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "expected"),
     [
         ("p_mcnemar < 0.05", None),
@@ -80,7 +81,7 @@ def test_an_unknown_figure_leaves_open_what_it_decides_alone(text, expected):
     assert holds(parse_rule(text, NAMES), FOUND) is expected
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "place", "words"),
     [
         ("meen_diff < 1", 1, "found 'meen_diff', expected 'mean_diff' or one of p, p_mcnemar"),
@@ -200,7 +201,7 @@ def test_an_every_names_what_does_not_meet_it():
     )
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "expected"),
     [
         ("mean_diff > -0.04", True),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from gradebook.rubrics.statistics.stopping import StopRule, analyse_interim, read_stop_rule, spending_bounds
+from tests.support.law_over import law_over
 
 FIFTHS = [0.2, 0.4, 0.6, 0.8, 1.0]
 DRAWN = np.random.default_rng(3).choice([-0.5, 0.0, 0.5], 400, p=[0.6, 0.3, 0.1])  # a mean of about -0.25
@@ -38,9 +39,7 @@ def test_a_rule_is_read(text, rule):
     assert read_stop_rule(text) == rule
 
 
-@pytest.mark.parametrize(
-    "text", ["", "looks", "looks=1", "looks=101", "looks=5,obf,pocock", "Suite", "looks=5, pocock"]
-)
+@law_over("text", ["", "looks", "looks=1", "looks=101", "looks=5,obf,pocock", "Suite", "looks=5, pocock"])
 def test_a_rule_that_is_none_is_refused(text):
     with pytest.raises(ValueError):  # noqa: PT011 - its text is the rule
         read_stop_rule(text)
@@ -79,8 +78,8 @@ def test_a_suite_that_is_known_to_the_last_case_has_the_sign_of_its_mean():
     assert (found.sign, found.low, found.high) == (1, pytest.approx(0.01 / 40), pytest.approx(0.01 / 40))
 
 
-@pytest.mark.parametrize("text", ["looks=5", "suite", "always"])
-@pytest.mark.parametrize("values", [[], [0.5], [0.0] * 20])
+@law_over("text", ["looks=5", "suite", "always"])
+@law_over("values", [[], [0.5], [0.0] * 20])
 def test_too_few_or_equal_cases_decide_nothing(text, values):
     found = analyse_interim(read_stop_rule(text), (20,), np.arange(len(values)), np.array(values), 100)
     assert (found.sign, found.decided_at, found.n) == (0, None, len(values))

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from string import Formatter
 
-import pytest
-
 from gradebook.rubrics.statistics.calibration import Estimate
 from gradebook.rubrics.statistics.reasons import Cause, Reason, reason_of
 from gradebook.rubrics.text.reasons import asdict_in_words, reason_words
+from tests.support.law_over import law_over
 
 NUMBERS = {
     name: 0.6 if name in ("share", "low", "high", "stated") else 2
@@ -18,7 +17,7 @@ NUMBERS = {
 }
 
 
-@pytest.mark.parametrize("cause", Cause)
+@law_over("cause", Cause)
 def test_every_cause_has_a_sentence_without_open_places(cause: Cause):
     words = reason_words(reason_of(cause, **NUMBERS))
     assert words and not [name for _, name, *_ in Formatter().parse(words) if name is not None]

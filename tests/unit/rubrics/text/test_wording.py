@@ -4,9 +4,10 @@ import pytest
 
 from gradebook.rubrics.text.wording import p_relation, rate_words, size_words
 from gradebook.tasks.lake.rows import pair_name
+from tests.support.law_over import law_over
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("value", "words"),
     [(None, "–"), (0.0, "0.0%"), (1.0, "100.0%"), (0.5, "50.0%"), (4_999 / 5_000, ">99.9%"), (1 / 5_000, "<0.1%")],
 )

@@ -7,6 +7,7 @@ import yaml
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.text.yaml_edits import set_value
+from tests.support.law_over import law_over
 
 TEXT = """\
 # a rubric 😀
@@ -53,7 +54,7 @@ SPECIAL = (
 TEXTS = ((*TONE, "description"), (*TONE, "levels", 0, "description"), (*SHORT, "description"), (*BOTH, "description"))
 
 
-@pytest.mark.parametrize(("place", "value", "lines"), EDITS)
+@law_over(("place", "value", "lines"), EDITS)
 def test_an_edit_changes_its_value_alone(place: tuple[str | int, ...], value: str | float | None, lines: list[str]):
     changed = set_value(TEXT, place, value, ("weight", "levels"))
     differing = [*unified_diff(TEXT.split("\n"), changed.split("\n"), n=0, lineterm="")][2:]
@@ -61,7 +62,7 @@ def test_an_edit_changes_its_value_alone(place: tuple[str | int, ...], value: st
     assert sum("#" in line for line in differing if line.startswith("-")) == sum("  # " in line for line in lines)
 
 
-@pytest.mark.parametrize("value", SPECIAL)
+@law_over("value", SPECIAL)
 def test_a_text_that_yaml_would_read_otherwise_is_quoted(value: str):
     for place in TEXTS:
         read = yaml.safe_load(set_value(TEXT, place, value))

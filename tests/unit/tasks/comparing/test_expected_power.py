@@ -5,16 +5,15 @@ from math import nan
 from pathlib import Path
 from types import SimpleNamespace
 
-import pytest
-
 from gradebook.rubrics.statistics.rules import CHANCE_RULE
 from gradebook.tasks.comparing.expected_power import ShownMargin, choose_rule, fitting_rule
 from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.stages.open_run import copy_rule
 from gradebook.tasks.workspace.folder import RunFolder
+from tests.support.law_over import law_over
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("count", "shown", "rule"),
     [
         (30, 0.03, CHANCE_RULE),

@@ -1,8 +1,7 @@
 """Whether one judge scored both runs."""
 
-import pytest
-
 from gradebook.tasks.comparing.sides import RunJudge, describe_judges
+from tests.support.law_over import law_over
 
 PLAIN = {"kind": "openai_chat", "model": "j", "temperature": 0, "prompt_digest": "p"}
 
@@ -11,7 +10,7 @@ def asked(name: str | None = "j", models: tuple[str, ...] = (), **changes: objec
     return RunJudge(name, None if name is None else PLAIN | changes, {"j": frozenset(models)} if models else {})
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("a", "b", "words"),
     [
         (asked(), asked(), None),

@@ -5,9 +5,10 @@ import json
 import pytest
 
 from gradebook.tasks.datasets.file_formats import KEPT_AS_TEXT, NULLED, Notes, load_json
+from tests.support.law_over import law_over
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "value", "notes"),
     [
         ('{"a": [NaN, Infinity, -Infinity]}', {"a": [None, None, None]}, [NULLED]),

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from gradebook.rubrics.model.outputs import Output, output_id
 from gradebook.tasks.datasets.row_parser import RowFitter
+from tests.support.law_over import law_over
 
 OWN = {"id": "t", "description": "?", "method": {"type": "judge"}}
 OWN_TEXT = '[{"description":"?","id":"t","method":{"type":"judge"}}]'
@@ -88,9 +89,7 @@ def test_csv_cells_are_read_as_what_their_columns_hold():
     assert fitted(row("1", output="", **cells), "csv") == expected
 
 
-@pytest.mark.parametrize(
-    "column", ["checkpoint", "sample_index", "prompt", "reference", "context", "metadata", "criteria", "cluster"]
-)
+@law_over("column", ["checkpoint", "sample_index", "prompt", "reference", "context", "metadata", "criteria", "cluster"])
 def test_an_empty_cell_of_csv_is_no_value(column):
     assert fitted(row(**{column: ""}), "csv") == fitted(row())
 

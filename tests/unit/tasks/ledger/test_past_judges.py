@@ -16,6 +16,7 @@ from gradebook.tasks.judging.settings.judge import (
 )
 from gradebook.tasks.judging.settings.model import Prices
 from gradebook.tasks.ledger.past_judges import PastJudge
+from tests.support.law_over import law_over
 
 ALONE = {"replicates": 1, "replicate_share": 1.0, "swap_share": 0.0}
 PRICES = Prices(input_usd=1, output_usd=2)
@@ -49,7 +50,7 @@ def test_the_replicates_of_a_single_judge_are_those_of_its_opinions():
     assert (restored.replicates, restored.replicate_share) == (3, 0.5)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("settings", "changed"),
     [
         ({}, ()),

@@ -1,11 +1,10 @@
 """A mean against its threshold, from what is known of the missing scores."""
 
-import pytest
-
 from gradebook.tasks.published.requirements import _unmet_mean
+from tests.support.law_over import law_over
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("mean", "mean_low", "threshold", "unmet"),
     [
         (0.8, None, 0.7, []),

@@ -3,10 +3,10 @@
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from gradebook.tasks.reporting.rendering import environment, styles, theme
+from tests.support.law_over import law_over
 
 # Machado, Oliveira and Fernandes (2009), table 1, severity 1.0: linear RGB as seen without one kind of cones.
 SEEN = {
@@ -29,8 +29,8 @@ def lightness(colour: NDArray[np.float64], deficiency: str) -> float:
     return 116 * float(np.cbrt(luminance)) - 16 if luminance > 0.008856 else 903.3 * luminance
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("deficiency", SEEN)
+@law_over("scheme", ["light", "dark"])
+@law_over("deficiency", SEEN)
 def test_cells_of_three_levels_differ_in_lightness(scheme: str, deficiency: str):
     colours = theme()[scheme]
     page, heat = rgb(colours["page"]), rgb(colours["heat"])

@@ -17,6 +17,7 @@ from gradebook.rubrics.model.errors import (
 )
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.rewards.scorer import RubricScorer as Scorer
+from tests.support.law_over import law_over
 from tests.support.loopback_decisions import LoopbackDecisions
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.media_samples import SOUND, SeeingJudge, coded, parts_of
@@ -97,7 +98,7 @@ def test_a_later_change_of_the_rubric_has_no_effect():
     assert scorer.score("two words").score == 1.0
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("row", "words"),
     [
         (None, "found a value of type NoneType, expected a text or a row"),

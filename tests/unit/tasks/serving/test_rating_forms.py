@@ -10,6 +10,7 @@ from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.rubric import Overall
 from gradebook.tasks.ratings.rating_store import Mark
 from gradebook.tasks.serving.rating_forms import Row, WrongForm, group_rows, read_form
+from tests.support.law_over import law_over
 
 RUBRIC = parse_rubric(
     """
@@ -74,7 +75,7 @@ def test_what_does_not_apply_is_rated_and_has_no_score():
     assert sent.missing(CRITERIA) == ("stars",)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("body", "words"),
     [
         (form(version=0, level__tone="best"), "tone: no level 'best'"),

@@ -5,10 +5,9 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 from gradebook.tasks.datasets.media import MediaFiles
 from gradebook.tasks.serving.rating_page import cards_of_steps, readable, readable_case
+from tests.support.law_over import law_over
 from tests.support.media_samples import SOUND, image_part, png
 
 TAG = re.compile(r"<[^>]*>?")
@@ -43,7 +42,7 @@ AROUND = (
 )
 
 
-@pytest.mark.parametrize("form", AROUND)
+@law_over("form", AROUND)
 def test_no_text_brings_a_tag_or_an_attribute_of_its_own(form: str):
     for hostile in HOSTILE:
         laid_out = readable(form.replace("{}", hostile) + "\n\n- a sign of Markdown").laid_out
@@ -51,7 +50,7 @@ def test_no_text_brings_a_tag_or_an_attribute_of_its_own(form: str):
         assert [tag for tag in TAG.findall(laid_out) if not KNOWN.fullmatch(tag)] == []
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "shown"),
     [
         ("plain words, 2 * 3 = 6", None),

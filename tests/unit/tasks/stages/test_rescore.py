@@ -8,6 +8,7 @@ from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.published.stored_run import StoredRun
 from gradebook.tasks.stages.rescore import refuse_other_questions
+from tests.support.law_over import law_over
 
 TONE: dict[str, Any] = {
     "id": "tone",
@@ -39,7 +40,7 @@ def test_a_criterion_with_another_weight_is_accepted(criterion):
     refuse_other_questions(OLD, rubric_of(criterion, version="2.0.0"), HELD)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("criterion", "words"),
     [
         (TONE | {"name": "Warm tone"}, "tone: another name"),  # the judge is shown it

@@ -6,6 +6,7 @@ import pytest
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.system.operator_settings import allowing, read_operator_settings, settings_path
+from tests.support.law_over import law_over
 
 ALLOW = "GRADEBOOK_ALLOW_KEYS"
 
@@ -19,7 +20,7 @@ def write(folder: Path, text: str) -> dict[str, str]:
     return {"XDG_CONFIG_HOME": str(folder / "config")}
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("entry", "address", "is_allowed"),
     [
         ("MINE@api.example.com", "https://api.example.com/v1", True),
@@ -41,7 +42,7 @@ def test_a_key_may_go_to_the_host_that_is_named(entry, address, is_allowed):
     assert read_operator_settings({ALLOW: entry}).allows_key("MINE", address) is is_allowed
 
 
-@pytest.mark.parametrize(
+@law_over(
     "address",
     [
         "https://a.example.com/v1",
@@ -50,7 +51,7 @@ def test_a_key_may_go_to_the_host_that_is_named(entry, address, is_allowed):
         "https://[2001:db8::1]:7/v1",
     ],
 )
-@pytest.mark.parametrize("name", ["MINE", "secret:judge-key"])
+@law_over("name", ["MINE", "secret:judge-key"])
 def test_the_entry_that_is_told_allows_the_pair(name, address):
     assert read_operator_settings({ALLOW: f"X@y {allowing(name, address)}"}).allows_key(name, address)
 
@@ -87,7 +88,7 @@ def test_what_cant_be_read_is_told_without_its_words(tmp_path, text):
     assert "settings.toml" in str(caught.value) and "sk-secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("entry", ["sk-secret", "A@", "@host", "A@https://host/v1", "A@host:port", "A=@x", "A@b@c"])
+@law_over("entry", ["sk-secret", "A@", "@host", "A@https://host/v1", "A@host:port", "A=@x", "A@b@c"])
 def test_an_entry_that_is_none_is_told_without_its_words(entry):
     with pytest.raises(InputError, match="GRADEBOOK_ALLOW_KEYS: found something else in entry 2"):
         read_operator_settings({ALLOW: f"A@b {entry}"})

@@ -3,11 +3,12 @@
 import pytest
 
 from gradebook.tasks.system.secret_values import without_secret_values
+from tests.support.law_over import law_over
 
 SECRET = "canary-0123456789"
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("name", "value"),
     [
         ("OPENAI_API_KEY", SECRET),

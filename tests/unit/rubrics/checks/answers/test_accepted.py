@@ -4,6 +4,7 @@ from pydantic import ValidationError
 
 from gradebook.rubrics.check_kit.check import CheckVerdicts, read_settings
 from gradebook.rubrics.checks.registry import find_check
+from tests.support.law_over import law_over
 
 
 def judge(outputs: list[str], references: list[str | None], **settings: object) -> CheckVerdicts:
@@ -38,7 +39,7 @@ def test_a_json_list_of_texts_accepts_each_of_them_and_itself(output, reference,
     assert found.is_passed.to_pylist() == [is_passed, True, True, None]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "reference", "is_passed"),
     [
         ("UK", "United Kingdom | UK", True),

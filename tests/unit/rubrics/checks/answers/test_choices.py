@@ -64,7 +64,7 @@ def test_the_ladder_finds_the_letter(text, letters):
     assert choice_finder("ABCD").find(text) == letters
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "letters"),
     [
         ("The answer is not B", ""),
@@ -87,7 +87,7 @@ def test_a_denied_letter_is_no_choice(text, letters):
     assert choice_finder("ABCD").find(text) == letters
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "reference", "is_passed", "evidence"),
     [
         ("Answer: B", "B", True, None),

@@ -80,7 +80,7 @@ def test_a_number_with_grouped_digits_is_read_back(number, places):
     assert [style.value(numeral) for numeral in style.find(f"It is {text}.")] == [value]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("take", "output", "is_passed"),
     [
         ("last", "7 and 42", True),
@@ -105,7 +105,7 @@ def test_the_number_that_counts(take, output, is_passed):
     assert verdict(output, "42", take=take) is is_passed
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "given_settings", "is_passed"),
     [
         ("0.30000000000000000001", {}, False),

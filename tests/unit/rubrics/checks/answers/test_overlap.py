@@ -45,28 +45,26 @@ def test_the_ends_of_every_measure(name, output, reference, value):
     assert measure(name, output, reference) == value
 
 
-@pytest.mark.parametrize("name", MEASURES)
+@law_over("name", MEASURES)
 def test_the_best_of_several_accepted_answers_counts(name):
     assert measure(name, "the Nile", None, expected=["Amazon", "the Nile", ""]) == 1
 
 
-@pytest.mark.parametrize("name", MEASURES)
+@law_over("name", MEASURES)
 def test_a_row_without_a_reference_stays_unscored(name):
     found = judge(name, ["Nile", "Nile"], [None, "Nile"])
     assert found.reasons is not None
     assert (found.is_passed.to_pylist(), found.reasons.to_pylist()) == ([None, True], ["no reference", None])
 
 
-@pytest.mark.parametrize("name", MEASURES)
-@pytest.mark.parametrize(
-    "bounds", [{"min": 40}, {"max": -0.1}, {"min": None}, {"min": None, "levels": {"good": 50}}], ids=str
-)
+@law_over("name", MEASURES)
+@law_over("bounds", [{"min": 40}, {"max": -0.1}, {"min": None}, {"min": None, "levels": {"good": 50}}])
 def test_bounds_beyond_a_share_are_refused(name, bounds):
     with pytest.raises(ValidationError):
         read_settings(find_check(name), {"min": 0, **bounds})
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "reference", "value"),
     [
         ("The river Nile.", "the Nile", 0.666667),  # river nile | nile: 2 x 1 / 3
@@ -81,7 +79,7 @@ def test_token_f1_by_hand(output, reference, value):
     assert measure("token_f1", output, reference) == value
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("n", "output", "reference", "value"),
     [
         (1, "the cat sat", "The cat, the mat!", 0.571429),  # the cat | 2 x 2 / (3 + 4)
@@ -110,7 +108,7 @@ def test_rouge_l_gives_lins_examples(output, value):
     assert measure("rouge_l", output, "police killed the gunman") == value
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "reference", "given_settings", "value"),
     [
         ("sitting", "kitten", {}, 0.571429),  # 1 - 3 / 7
@@ -182,7 +180,7 @@ def test_a_text_beyond_the_bound_is_named_by_its_length():
     ]
 
 
-@pytest.mark.parametrize("name", MEASURES)
+@law_over("name", MEASURES)
 def test_a_long_output_is_not_held_against_very_many_answers(name):
     # 100,000 words or characters, and 23 times as many: more than 2,228,224
     output, answers = "ab " * 50_000, ["a b c d", *(str(place) for place in range(22))]

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from gradebook.rubrics.check_kit.check import CheckVerdicts, read_settings
 from gradebook.rubrics.checks.registry import find_check
+from tests.support.law_over import law_over
 from tests.support.nightly import nightly
 
 
@@ -18,7 +19,7 @@ def judge(output: str, reference: str | None, name: str = "matches_reference", *
     return check.function(shard, read_settings(check, settings))
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "reference", "is_passed"),
     [
         ("Paris", "Paris", True),
@@ -66,7 +67,7 @@ def test_unknown_settings_are_refused():
         read_settings(find_check("matches_reference"), {"strip": True})
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "reference", "fold", "is_passed"),
     [
         ("\ufb01n", "fin", "none", False),
@@ -88,7 +89,7 @@ def test_a_million_combining_marks_are_folded_in_time(fold):
     assert judge(marks, marks, fold=fold).is_passed.to_pylist() == [True]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "reference", "is_passed"),
     [
         ("The Nile.", "nile", True),
@@ -116,7 +117,7 @@ def test_exact_match_normalises_as_squad_does(output, reference, is_passed):
     assert judge(output, reference, "exact_match").is_passed.to_pylist() == [is_passed]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "reference", "given_settings", "is_passed"),
     [
         ("Nile", "nile", {"case_sensitive": True}, False),
@@ -157,7 +158,7 @@ def test_exact_match_agrees_with_squads_steps_written_out(texts):
 EMPTY = pa.table({"output": pa.array([], pa.string()), "reference": pa.array([], pa.string())})
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "reference", "is_held", "is_whole"),
     [
         ("the NILE flows", "Nile", True, True),

@@ -101,7 +101,7 @@ def test_a_million_characters_are_judged(unit):
     assert judge(output, all=list(FILLED), names={"x": ["zz"]})[0] is False
 
 
-@pytest.mark.parametrize(
+@law_over(
     "settings",
     [
         {},
@@ -114,7 +114,6 @@ def test_a_million_characters_are_judged(unit):
         {"all": ["time"], "relative_dates": True},
         {"all": ["time"], "case_sensitive": True},
     ],
-    ids=str,
 )
 def test_settings_that_cannot_hold_are_refused(settings):
     with pytest.raises(ValidationError):

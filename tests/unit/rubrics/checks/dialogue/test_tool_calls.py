@@ -67,7 +67,7 @@ def test_a_claim_needs_a_call_that_went_well(metadata, expected):
     assert judge(BOOKED, metadata) == expected
 
 
-@pytest.mark.parametrize(
+@law_over(
     "metadata",
     [
         "null", "[]", "3", '"tool_calls"', "", "{", "[" * 100_000, '{"tool_calls": null}',
@@ -77,7 +77,6 @@ def test_a_claim_needs_a_call_that_went_well(metadata, expected):
         '{"tool_calls": [{"name": "book_table", "status": {"a": [1]}}]}',
         '{"tool_calls": ' + "[" * 150 + "]" * 150 + "}",
     ],
-    ids=lambda text: text[:40],
 )  # fmt: skip
 def test_odd_metadata_shows_nothing(metadata):
     assert judge(BOOKED, metadata)[0] is False
@@ -140,7 +139,7 @@ def test_a_million_characters_are_judged(unit):
     assert judge(unit * (1_000_000 // len(unit)) + ". booked", calls())[0] is False
 
 
-@pytest.mark.parametrize(
+@law_over(
     "settings",
     [
         {"claims": []},
@@ -153,7 +152,6 @@ def test_a_million_characters_are_judged(unit):
         {"claims": [" "]},
         {"tool": "x"},
     ],
-    ids=str,
 )
 def test_settings_that_cannot_hold_are_refused(settings):
     with pytest.raises(ValidationError):

@@ -30,7 +30,7 @@ def count(output: str, **settings: object) -> tuple[bool, str | None]:
     return found.is_passed[0].as_py(), found.evidence[0].as_py()
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "ids"),
     [
         ("", []),
@@ -90,7 +90,7 @@ def test_spaces_of_typeset_text_are_spaces(space):
     ) == (True, None)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("cited", "position"), [("4", 4), ("doc-4", 4), ("4:0", 4), ("doc", None), ("9" * 5000, None), ("1-500", None)]
 )
 def test_the_first_whole_number_is_the_position(cited, position):
@@ -109,7 +109,7 @@ def test_a_pattern_of_ones_own_replaces_the_style():
     assert count("anything", max=0, pattern="x*") == (True, None)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "settings", "expected"),
     [
         ("9 [1], free [2].", {}, (True, None)),
@@ -141,7 +141,7 @@ def test_ids_may_stand_in_the_passages():
     assert judge("It [doc-5].", passages, context_pattern=pattern) == (False, "found [doc-5], not in the context")
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "kind", "unit"),
     [
         ("It opens at 9 [1]. It is free [2].", "sentence", None),
@@ -178,7 +178,7 @@ def test_a_million_characters_are_judged(unit, each):
     assert judge(output, each=each)[0] is False or "`" in unit
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("name", "settings"),
     [
         ("count_citations", {}),
@@ -190,7 +190,6 @@ def test_a_million_characters_are_judged(unit, each):
         ("citations_in_context", {"count_from": 2}),
         ("citations_in_context", {"context_pattern": "(?=a)"}),
     ],
-    ids=str,
 )
 def test_settings_that_cannot_hold_are_refused(name, settings):
     with pytest.raises(ValidationError):

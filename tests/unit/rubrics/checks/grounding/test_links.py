@@ -6,6 +6,7 @@ from pydantic import ValidationError
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.registry import find_check
 from tests.support import checked
+from tests.support.law_over import law_over
 
 ALLOWED = {"any": ["example.org"]}
 
@@ -13,7 +14,7 @@ ALLOWED = {"any": ["example.org"]}
 judge = partial(checked.judge, "count_urls")
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "count"),
     [
         ("", 0),
@@ -36,7 +37,7 @@ def test_links_are_counted(output, count):
     assert judge(output, min=count, max=count) == (True, None)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "is_passed"),
     [
         ("no link", True),
@@ -80,13 +81,13 @@ def test_other_schemes_count_when_asked_for():
     assert judge("mailto:a@evil.test https://evil.test", schemes=["MAILTO"], max=0)[1] == "1 link, at most 0 allowed"
 
 
-@pytest.mark.parametrize("unit", ["http://", "https://a.org ", "www.", "h", "http://a@", "[", "http://a.org,", "\n"])
+@law_over("unit", ["http://", "https://a.org ", "www.", "h", "http://a@", "[", "http://a.org,", "\n"])
 def test_a_million_characters_are_counted(unit):
     output = unit * (1_000_000 // len(unit)) + " https://evil.test"
     assert judge(output, **ALLOWED)[0] is False
 
 
-@pytest.mark.parametrize(
+@law_over(
     "settings",
     [
         {},
@@ -100,7 +101,6 @@ def test_a_million_characters_are_counted(unit):
         {"max": 1, "schemes": ["https://"]},
         {"max": "1"},
     ],
-    ids=str,
 )
 def test_settings_that_cannot_hold_are_refused(settings):
     with pytest.raises(ValidationError):

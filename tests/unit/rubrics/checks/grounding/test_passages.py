@@ -69,7 +69,7 @@ def test_settings_of_quotations():
     )
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("quotation", "is_there"),
     [
         ("able to cancel it", False),
@@ -112,7 +112,7 @@ def test_too_much_to_compare_is_not_judged():
     )
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("written", "meant"),
     [
         ("1,234", {"1234", "1.234"}),
@@ -140,7 +140,7 @@ def test_what_a_number_may_mean(written, meant):
     assert meanings_of(written).values == meant
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "numbers"),
     [
         ("1. one\n2) two\n(3) three\n**4.** four\n> 5. five\n## Step 6: go", []),
@@ -156,7 +156,7 @@ def test_where_numbers_stand(output, numbers):
     assert numbers_in(output) == numbers
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "expected"),
     [
         ("1,234 of them, 50% and .5", (True, None)),
@@ -180,7 +180,7 @@ def test_numbers_are_looked_up_in_the_context(output, expected):
     assert judge("numbers_in_context", output, passages) == expected
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "passage", "is_held"),
     [
         ("5 million", "5 million", True),
@@ -221,7 +221,7 @@ def test_a_million_characters_are_judged(name, unit):
     assert is_passed is False or unit in '"`"«“'
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("name", "settings"),
     [
         ("quotes_in_context", {"against": []}),
@@ -233,7 +233,6 @@ def test_a_million_characters_are_judged(name, unit):
         ("numbers_in_context", {"allow": ["1 and 2"]}),
         ("numbers_in_context", {"against": "metadata"}),
     ],
-    ids=str,
 )
 def test_settings_that_cannot_hold_are_refused(name, settings):
     with pytest.raises(ValidationError):

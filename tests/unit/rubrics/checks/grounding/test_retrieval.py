@@ -8,6 +8,7 @@ import pytest
 
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.registry import find_check
+from tests.support.law_over import law_over
 
 
 def measured(metadata: object, **settings: object) -> tuple[str | None, str | None]:
@@ -24,7 +25,7 @@ def measured(metadata: object, **settings: object) -> tuple[str | None, str | No
 RANKED = {"retrieved": ["a", "b", "c", "d", "b"], "relevant": ["b", "d", "e"]}
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("measure", "first", "expected"),
     [
         ("recall", None, 2 / 3),
@@ -49,7 +50,7 @@ def test_ids_are_found_in_objects_and_may_be_numbers():
     assert measured(metadata, retrieved="search.hits.id", relevant="gold", measure="precision")[0] == "precision 0.5"
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("metadata", "missing"),
     [
         (None, "relevant"),

@@ -139,13 +139,13 @@ def test_words_in_capital_letters_are_counted_as_tokens(output, count):
     assert [verdict(name, bound, output) for bound in bounds] == [True, False]
 
 
-@pytest.mark.parametrize(("output", "is_passed"), FIRST_WORDS)
+@law_over(("output", "is_passed"), FIRST_WORDS)
 def test_the_second_of_two_paragraphs_starts_with_the_word(output, is_passed):
     settings = {"num_paragraphs": 2, "nth_paragraph": 2, "first_word": "Two"}
     assert verdict("length_constraints:nth_paragraph_first_word", settings, output) is is_passed
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("language", "output", "is_passed"),
     [
         ("ja", "空が青いのは、空気が青い光を散らすからです。", True),

@@ -4,9 +4,10 @@ from pydantic import ValidationError
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.registry import find_check
 from tests.support.checked import judge
+from tests.support.law_over import law_over
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("name", "output", "expected"),
     [
         ("starts_with", "Yes, it is", (True, None)),

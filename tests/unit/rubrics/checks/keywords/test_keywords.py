@@ -10,11 +10,12 @@ from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.check_kit.normalising import fold_texts
 from gradebook.rubrics.checks.registry import find_check
 from tests.support.checked import judge
+from tests.support.law_over import law_over
 
 NEITHER, ONE, BOTH = "nothing here", "a Refund", "money, refund"
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("name", "quantity", "output", "expected"),
     [
         ("contains", "any", NEITHER, (False, "found none of 'refund', 'money'")),
@@ -36,7 +37,7 @@ def test_the_truth_table_of_any_and_all(name, quantity, output, expected):
     assert judge(name, output, **{quantity: ["refund", "money"]}) == expected
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "word", "is_found"),
     [
         ("a cat.", "cat", True),
@@ -75,7 +76,7 @@ def test_a_word_of_pattern_signs_is_found_in_its_place(before, after, word):
     assert judge("contains", before + word + after, all=[word])[0]
 
 
-@pytest.mark.parametrize(
+@law_over(
     "settings",
     [
         {},
@@ -87,7 +88,6 @@ def test_a_word_of_pattern_signs_is_found_in_its_place(before, after, word):
         {"any": ["a"], "whole_words": True},
         {"any": ["\ud800"]},
     ],
-    ids=ascii,
 )
 def test_settings_that_name_no_words_are_refused(settings):
     with pytest.raises(ValidationError):
@@ -105,7 +105,7 @@ def test_a_word_is_found_at_the_end_of_a_million_characters():
     assert judge("contains", "a " * 500_000 + "needle", any=["NEEDLE"], whole_word=True) == (True, "found 'NEEDLE'")
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "word", "folds"),
     [
         ("caf\u00e9", "cafe", ["accents"]),
@@ -122,7 +122,6 @@ def test_a_word_is_found_at_the_end_of_a_million_characters():
         ("\u0e17\u0e35\u0e48", "\u0e17\u0e48", []),
         ("STRASSE", "stra\u00dfe", []),
     ],
-    ids=ascii,
 )
 def test_folding_reads_other_ways_to_write_a_word(output, word, folds):
     found = [
@@ -147,11 +146,10 @@ def test_folding_leaves_ascii_alone():
     assert all(fold_texts(texts, fold).equals(texts) for fold in ("none", "compatibility", "accents"))
 
 
-@pytest.mark.parametrize("fold", ["compatibility", "accents"])
-@pytest.mark.parametrize(
+@law_over("fold", ["compatibility", "accents"])
+@law_over(
     "marks",
     ["\u0301\u0316", "\u0e48\u0e38", "\uff9e\u0301", "\u0f71\u0f74", "\u05b0\u05c2", "\U0001d165\U0001d16e"],
-    ids=ascii,
 )
 def test_a_hundred_thousand_marks_in_a_row_are_folded(marks, fold):
     assert judge("contains", "a" + marks * 50_000 + " needle", any=["NEEDLE"], fold=fold)[0]
@@ -189,8 +187,8 @@ def test_a_thousand_words_are_looked_for_and_the_missing_are_named():
     assert (is_passed, evidence) == (False, "missing 'word0'")
 
 
-@pytest.mark.parametrize("written", ["It's", "It\u2019s", "It\u02bcs", "It\uff07s"])
-@pytest.mark.parametrize("asked", ["it's", "it\u2019s"])
+@law_over("written", ["It's", "It\u2019s", "It\u02bcs", "It\uff07s"])
+@law_over("asked", ["it's", "it\u2019s"])
 def test_an_apostrophe_in_a_word_matches_in_any_shape(written, asked):
     assert judge("not_contains", f"{written} done", any=[asked])[0] is False
 

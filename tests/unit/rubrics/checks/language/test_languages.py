@@ -10,6 +10,7 @@ from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks import language
 from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.checks.style.phrases import read_phrases
+from tests.support.law_over import law_over
 
 
 def judge(name: str, output: str, **settings: object) -> tuple[bool | None, str | None, str | None]:
@@ -18,7 +19,7 @@ def judge(name: str, output: str, **settings: object) -> tuple[bool | None, str 
     return found.is_passed[0].as_py(), found.evidence[0].as_py(), found.reasons[0].as_py()
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "code"),
     [
         ("The parcel has not arrived yet, so please write to us again tomorrow.", "en"),
@@ -38,7 +39,7 @@ def test_the_language_is_told_and_named(output, code):
     assert judge("language", output, any=[other]) == (False, f"found {code}, expected {other}", None)
 
 
-@pytest.mark.parametrize("output", ["", "  \r\n", "12345 67890 !!!", "😀" * 20, "Hello you", "\x00" * 20])
+@law_over("output", ["", "  \r\n", "12345 67890 !!!", "😀" * 20, "Hello you", "\x00" * 20])
 def test_too_few_letters_leave_the_language_untold(output):
     assert judge("language", output, any=["en"]) == (None, None, "too few letters: expected at least 10")
 
@@ -49,7 +50,7 @@ def test_min_letters_counts_letters_alone_wherever_they_stand():
     assert judge("language", output, any=["en"], min_letters=13)[0] is None
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("found", "expected"), [("jp", "ja"), ("en-US", "en"), ("EN", "en"), ("eng", "en"), ("nb", "no"), ("cn", "zh")]
 )
 def test_an_unknown_code_offers_the_nearest(found, expected):
@@ -62,7 +63,7 @@ def test_the_codes_are_those_that_the_model_knows():
     assert set(read_phrases("languages")) == known
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "scripts", "is_passed", "evidence"),
     [
         ("Hello", ["Latin"], True, None),

@@ -3,6 +3,7 @@ import pytest
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from gradebook.rubrics.checks.language import read_model
+from tests.support.law_over import law_over
 
 TEXTS = [
     "The sky is blue because the air scatters the light of the sun.",
@@ -25,7 +26,7 @@ def model(identifier):
     return read_model(identifier)
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@law_over("text", TEXTS)
 def test_the_scores_are_those_of_py3langid(text, identifier, model):
     scores = {}
     for code, score in zip(model.codes, model.score_texts([text])[0].tolist(), strict=True):

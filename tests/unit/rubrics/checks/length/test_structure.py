@@ -1,15 +1,15 @@
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.checked import has_count
+from tests.support.law_over import law_over
 
 ENDS = ".!?…。\uff01\uff1f"
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "count"),
     [
         ("", 0),
@@ -29,7 +29,7 @@ def test_sentences_are_runs_that_hold_a_letter_or_a_number(output, count):
     assert has_count("count_sentences", output, count)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "count"),
     [
         ("", 0),
@@ -47,7 +47,7 @@ def test_paragraphs_are_blocks_between_blank_lines(output, count):
     assert has_count("count_paragraphs", output, count)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "count"),
     [
         ("", 0),

@@ -1,10 +1,10 @@
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gradebook.rubrics.checks.length import count_words
 from tests.support.bounded import bounded_work
+from tests.support.law_over import law_over
 
 SPACES = [chr(point) for point in range(0x3001) if chr(point).isspace()]
 # Neighbours of the wide spaces, byte by byte: none of them is whitespace.
@@ -26,19 +26,19 @@ def test_a_slice_counts_its_own_rows(texts, start, length):
     assert count_words(sliced).to_pylist() == [len(text.split()) for text in sliced.to_pylist()]
 
 
-@pytest.mark.parametrize("space", SPACES, ids=lambda space: f"U+{ord(space):04X}")
+@law_over("space", SPACES)
 def test_every_whitespace_of_python_parts_words(space):
     # a, then b: two words; whitespace alone: none
     assert count_words(pa.array([f"a{space}b", space, f"{space}a{space}"])).to_pylist() == [2, 0, 1]
 
 
-@pytest.mark.parametrize("near", NEAR_SPACES, ids=lambda near: f"U+{ord(near):04X}")
+@law_over("near", NEAR_SPACES)
 def test_a_neighbour_of_whitespace_parts_no_words(near):
     expected = len(f"a{near}b".split())
     assert count_words(pa.array([f"a{near}b"])).to_pylist() == [expected]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "count"),
     [("", 0), (" \t\n ", 0), ("你好 世界", 2), ("你好\u3000世界", 2), ("👩\u200d👩\u200d👧 ok", 2), ("e\u0301a b", 2)],
 )
@@ -46,7 +46,7 @@ def test_words_of_any_script_are_counted(text, count):
     assert count_words(pa.array([text])).to_pylist() == [count]
 
 
-@pytest.mark.parametrize("text", ["שלום עולם", "a\r\nb", "\x00 \x00", "a\x85b", "a\u2028b", "a\x1cb"])
+@law_over("text", ["שלום עולם", "a\r\nb", "\x00 \x00", "a\x85b", "a\u2028b", "a\x1cb"])
 def test_odd_texts_of_two_words_count_two(text):
     assert count_words(pa.array([text])).to_pylist() == [2]
 

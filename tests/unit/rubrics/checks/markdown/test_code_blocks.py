@@ -6,9 +6,10 @@ from pydantic import ValidationError
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.registry import find_check
 from tests.support.checked import has_count, judge
+from tests.support.law_over import law_over
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "count"),
     [
         ("", 0),
@@ -32,9 +33,7 @@ def test_code_blocks_are_fenced(output, count):
     assert has_count("count_code_blocks", output, count)
 
 
-@pytest.mark.parametrize(
-    "words", ["python", "Python", " python title=a.py", "{.python}", "python, echo=TRUE", "{python}"]
-)
+@law_over("words", ["python", "Python", " python title=a.py", "{.python}", "python, echo=TRUE", "{python}"])
 def test_the_language_is_the_first_word_behind_the_fence(words):
     assert has_count("count_code_blocks", f"```{words}\n```\n```\n```\n```python3\n```", 1, language="PYTHON")
 
@@ -43,7 +42,7 @@ def test_a_miss_names_the_language():
     assert judge("count_code_blocks", "```\n```", min=1, language="sql")[1] == "0 sql code blocks, at least 1 required"
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "line"),
     [("", None), ("text", None), ("```\n```", None), ("a\r\n```\r\n", 2), ("```\n```\n~~~\n```", 3), ("````\n```", 1)],
 )
@@ -68,7 +67,7 @@ def test_blocks_agree_with_a_plain_reading(lines):
     assert has_count("count_code_blocks", "\n".join(lines), plain_pairs(lines))
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("sign", "count"),
     # 250,000 fences pair up; of two widths, "````" closes each "```" and none closes the last
     [("```\n", 125_000), ("```\n````\n", 111_112), ("`", 1), ("> ", 0), ("\n", 0), (" ", 0)],

@@ -8,9 +8,10 @@ from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.markdown.elements import find_titles
 from gradebook.rubrics.checks.registry import find_check
 from tests.support.checked import has_count, judge
+from tests.support.law_over import law_over
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "count"),
     [
         ("", 0),
@@ -41,7 +42,7 @@ def test_headings_are_counted_by_level():
     assert counts == [True, True, True]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "title", "is_found"),
     [
         ("## 2. **Summary**:", "Summary", True),
@@ -66,7 +67,7 @@ def test_a_heading_is_the_title_as_a_whole(output, title, is_found):
     assert judge("has_sections", output, any=[title])[0] is is_found
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "is_found"),
     [
         ("Summary: all is well", True),
@@ -115,13 +116,13 @@ def test_headings_agree_with_a_plain_reading(lines):
     assert has_count("count_headings", "\n".join(lines), count)
 
 
-@pytest.mark.parametrize("sign", ["#", "# ", "# a\n", "a\n=\n", "\n", " ", "-\n", "*", "1.", ":"])
+@law_over("sign", ["#", "# ", "# a\n", "a\n=\n", "\n", " ", "-\n", "*", "1.", ":"])
 def test_a_megabyte_of_signs_holds_no_summary(sign):
     output = sign * (1_000_000 // len(sign))
     assert judge("has_sections", output, all=["Summary"], kind="any") == (False, "missing 'Summary'")
 
 
-@pytest.mark.parametrize(
+@law_over(
     "given",
     [
         {},
@@ -133,7 +134,6 @@ def test_a_megabyte_of_signs_holds_no_summary(sign):
         {"all": ["a\nb"]},
         {"all": ["a" * 10_001]},
     ],
-    ids=lambda given: str(given)[:40],
 )
 def test_settings_of_sections_that_make_no_sense_are_refused(given):
     with pytest.raises(ValidationError):

@@ -7,7 +7,7 @@ from tests.support.law_over import law_over
 from tests.support.nightly import nightly
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "count"),
     [
         ("", 0),
@@ -34,7 +34,7 @@ def test_bold_stands_between_pairs_of_stars_or_underscores(output, count):
     assert has_count("count_bold", output, count)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "count"),
     [
         ("", 0),
@@ -57,7 +57,7 @@ def test_links_are_in_markdown_or_bare(output, count):
     assert has_count("count_links", output, count)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "kind", "count"),
     [
         ("", "any", 0),

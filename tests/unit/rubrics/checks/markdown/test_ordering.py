@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from gradebook.rubrics.check_kit.check import CheckVerdicts, read_settings
 from gradebook.rubrics.checks.registry import find_check
+from tests.support.law_over import law_over
 from tests.support.nightly import nightly
 
 PRICES = "| Item | Price |\n|---|---|\n| Tea | $9 |\n| Cake | $1,200.50 |"
@@ -21,7 +22,7 @@ def judge(output: str, **given: Any) -> tuple[bool | None, str | None, str | Non
     return found.is_passed[0].as_py(), found.evidence[0].as_py(), found.reasons[0].as_py()
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "is_passed"),
     [
         ("- a\n- B\n- c", True),
@@ -45,7 +46,7 @@ def test_the_items_of_each_list_are_compared(output, is_passed):
     assert judge(output, source="list")[0] is is_passed
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "is_passed"),
     [
         ("1\n10\n9", False),
@@ -78,7 +79,7 @@ def test_dates_are_iso(output, is_passed):
     assert judge(output, source="lines", **{"as": "date"})[0] is is_passed
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("given", "expected"),
     [
         ({}, (False, "row 1 'Tea' stands before 'Cake', expected ascending order", None)),
@@ -93,7 +94,6 @@ def test_dates_are_iso(output, is_passed):
         ({"column": "PRICE", "case_sensitive": True}, (None, None, "no column 'PRICE' found")),
         ({"column": "Item", "as": "number"}, (None, None, "found 'Tea', expected a number")),
     ],
-    ids=str,
 )
 def test_a_table_is_sorted_by_a_column(given, expected):
     assert judge(PRICES, source="table", **given) == expected
@@ -168,7 +168,7 @@ def test_a_hundred_thousand_numbers_in_order_are_sorted():
     assert judge("\n".join(map(str, range(100_000))), source="lines", **{"as": "number"})[0] is True
 
 
-@pytest.mark.parametrize(
+@law_over(
     "given",
     [
         {},
@@ -180,7 +180,6 @@ def test_a_hundred_thousand_numbers_in_order_are_sorted():
         {"source": "lines", "as": "number", "fold": "accents"},
         {"source": "lines", "as_": "number"},
     ],
-    ids=str,
 )
 def test_settings_that_do_not_fit_together_are_refused(given):
     with pytest.raises(ValidationError):
@@ -195,7 +194,7 @@ def test_large_strings_are_read_too(kind, output):
     assert found.is_passed.to_pylist() == [True]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "is_passed"),
     [
         ("12,3456\n13", True),  # 12, not 12345

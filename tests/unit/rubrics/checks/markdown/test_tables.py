@@ -7,11 +7,12 @@ from pydantic import ValidationError
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.registry import find_check
 from tests.support.checked import judge
+from tests.support.law_over import law_over
 
 PRICES = "| Item | **Price** |\n|---|---:|\n| Tea | 2 |\n| Cake | 3 |"
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "column_count", "row_count"),
     [
         (PRICES, 2, 2),
@@ -34,7 +35,7 @@ def test_a_table_has_so_many_columns_and_rows(output, column_count, row_count):
     assert judge("has_table", output, **columns, **rows) == (True, None)
 
 
-@pytest.mark.parametrize(
+@law_over(
     "output",
     [
         "",
@@ -54,7 +55,7 @@ def test_what_is_no_table(output):
     assert judge("has_table", output) == (False, "found no table")
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("given", "fault"),
     [
         ({"columns": ["price", "Item"]}, None),
@@ -66,7 +67,6 @@ def test_what_is_no_table(output):
         ({"min_columns": 3}, "2 columns, at least 3 required"),
         ({"max_columns": 1}, "2 columns, at most 1 allowed"),
     ],
-    ids=str,
 )
 def test_the_evidence_is_what_the_first_table_lacks(given, fault):
     expected = (True, None) if fault is None else (False, f"the first table: {fault}")
@@ -89,12 +89,12 @@ def test_rows_of_a_table_as_written_are_counted(rows):
     assert judge("has_table", output, min_rows=len(rows), max_rows=len(rows), max_columns=2)[0]
 
 
-@pytest.mark.parametrize("sign", ["|", "|\n", "-|-\n", "a|b\n-|-\n", "-", "- ", "\\|", "a|", "\n", " "])
+@law_over("sign", ["|", "|\n", "-|-\n", "a|b\n-|-\n", "-", "- ", "\\|", "a|", "\n", " "])
 def test_a_megabyte_of_pipes_has_no_column_of_that_name(sign):
     assert judge("has_table", sign * (1_000_000 // len(sign)), columns=["Price"])[0] is False
 
 
-@pytest.mark.parametrize(
+@law_over(
     "given",
     [
         {"min_rows": 2, "max_rows": 1},
@@ -104,7 +104,6 @@ def test_a_megabyte_of_pipes_has_no_column_of_that_name(sign):
         {"min_rows": -1},
         {"rows": 1},
     ],
-    ids=str,
 )
 def test_settings_of_tables_that_make_no_sense_are_refused(given):
     with pytest.raises(ValidationError):

@@ -10,6 +10,7 @@ from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.check_kit.json_text import MOST_LEVELS, NotJson, parse_json
 from gradebook.rubrics.checks.registry import find_check
 from tests.support import checked
+from tests.support.law_over import law_over
 
 TOO_DEEP = f"nested too deeply, at most {MOST_LEVELS} levels are read"
 
@@ -17,7 +18,7 @@ TOO_DEEP = f"nested too deeply, at most {MOST_LEVELS} levels are read"
 judge = partial(checked.judge, "json_valid")
 
 
-@pytest.mark.parametrize(
+@law_over(
     "output",
     [
         '{"a": 1}',
@@ -37,7 +38,7 @@ def test_json_passes(output):
     assert judge(output) == (True, None)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "evidence"),
     [
         ("", "empty, expected JSON"),
@@ -73,7 +74,7 @@ def test_many_shallow_lists_are_not_deep():
     assert judge(json.dumps([[]] * 1000)) == (True, None)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("kind", "output", "is_passed"),
     [
         ("object", "{}", True),

@@ -73,8 +73,8 @@ def test_the_line_of_a_fault_is_that_of_the_output(name):
     assert (fenced[0], (fenced[1] or "")[:14]) == (False, "line 3 column ")
 
 
-@pytest.mark.parametrize("name", GOOD)
-@pytest.mark.parametrize("output", ["", " ", "\r\n", "\u00a0\u3000"])
+@law_over("name", GOOD)
+@law_over("output", ["", " ", "\r\n", "\u00a0\u3000"])
 def test_a_blank_output_fails(name, output):
     assert judge(name, output) == (False, f"empty, expected {NAMES[name]}")
 
@@ -85,7 +85,7 @@ def test_a_megabyte_made_to_stall_never_passes(name, kind):
     assert not judge(name, MEGABYTES[kind])[0]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "settings", "expected"),
     [
         ("<a>\n<b></a>", {}, (False, "line 2 column 6: mismatched tag")),
@@ -102,13 +102,12 @@ def test_a_megabyte_made_to_stall_never_passes(name, kind):
         ("Sure!", {}, (False, "line 1 column 5: not well-formed (invalid token)")),
         ("<a>" * 100_000 + "</a>" * 100_000, {}, (True, None)),
     ],
-    ids=lambda value: str(value)[:30],
 )
 def test_xml_is_well_formed_or_says_where_not(output, settings, expected):
     assert judge("xml_valid", output, **settings) == expected
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "settings", "expected"),
     [
         ("a: {b: [1, é, 中, 😀]}\r\n", {}, (True, None)),
@@ -132,7 +131,6 @@ def test_xml_is_well_formed_or_says_where_not(output, settings, expected):
         ("a: " + "[" * 100 + "]" * 100, {}, (None, "nested too deeply to parse, at most 100 levels are read")),
         ("%TAG !a! b\n" * 30, {}, (None, "found more than 20 %TAG lines, expected fewer")),
     ],
-    ids=lambda value: str(value)[:30],
 )
 def test_yaml_is_what_was_asked_for_or_says_where_not(output, settings, expected):
     assert judge("yaml_valid", output, **settings) == expected
@@ -143,7 +141,7 @@ def test_aliases_that_unfold_to_a_billion_values_do_no_harm():
     assert judge("yaml_valid", "\n".join(lines)) == (True, None)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "settings", "expected"),
     [
         ("select 'é中😀' -- ok\n;", {}, (True, None)),
@@ -165,7 +163,6 @@ def test_aliases_that_unfold_to_a_billion_values_do_no_harm():
         ("select " + "(" * 1_000 + "1" + ")" * 1_000, {}, (None, "nested too deeply to parse")),
         ("select " + "a," * 6_000, {}, (None, "too long to parse: found 12,007 characters, at most 10,000 are read")),
     ],
-    ids=lambda value: str(value)[:30],
 )
 def test_sql_parses_or_says_where_not(output, settings, expected):
     assert judge("sql_valid", output, **settings) == expected
@@ -177,7 +174,7 @@ def test_sql_that_the_parser_keeps_as_text_leaves_no_log_line(caplog):
     assert caplog.records == []
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "expected"),
     [
         ("def f(x):\r\n    return x\r\n", (True, None)),
@@ -191,7 +188,6 @@ def test_sql_that_the_parser_keeps_as_text_leaves_no_log_line(caplog):
         ("-" * 50_000 + "1", (None, "nested too deeply to parse")),
         ("a = 1\n" * 20_000, (None, "too long to parse: found 120,000 characters, at most 100,000 are read")),
     ],
-    ids=lambda value: str(value)[:30],
 )
 def test_python_parses_or_says_where_not(output, expected):
     assert judge("python_valid", output) == expected
@@ -225,7 +221,7 @@ def test_python_is_what_the_parser_takes(text):
     assert judge("python_valid", text)[0] is is_python
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("name", "settings"),
     [
         ("xml_valid", {"fence": "maybe"}),

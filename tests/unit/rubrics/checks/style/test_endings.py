@@ -1,5 +1,4 @@
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -108,7 +107,7 @@ def test_the_evidence_quotes_the_ending():
     assert judge(["x" * 70 + ","])[1] == ["ends with a comma: '…" + "x" * 59 + ",'"]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "is_passed"),
     [
         ("a" * 10**6, True),
@@ -122,7 +121,6 @@ def test_the_evidence_quotes_the_ending():
         ('"' * (10**6 - 1), True),
         ("1" * 10**6 + ".", True),
     ],
-    ids=lambda value: repr(value)[:12],
 )
 def test_a_hostile_text_gets_a_verdict(text, is_passed):
     assert judge([text])[0] == [is_passed]

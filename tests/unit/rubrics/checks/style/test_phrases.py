@@ -1,5 +1,4 @@
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +9,7 @@ from gradebook.rubrics.checks.style.phrases import (
     phrase_key,
     read_phrases,
 )
+from tests.support.law_over import law_over
 
 LISTS = [
     "refusals",
@@ -25,7 +25,7 @@ LISTS = [
 LISTS += ["apologetic", "cliches"]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("phrase", "text", "is_found"),
     [
         ("cat", "The CAT.", True),
@@ -56,7 +56,7 @@ def test_the_first_of_phrases_that_overlap_is_named():
     assert PhraseBook(["a b c", "b c d", "d"]).find("a b c d") == ("a b c", "d")
 
 
-@pytest.mark.parametrize("name", LISTS)
+@law_over("name", LISTS)
 def test_every_phrase_of_a_list_is_found_in_itself(name):
     book = PhraseBook(read_phrases(name))
     assert [phrase for phrase in read_phrases(name)[::7] if not book.find(phrase)] == []

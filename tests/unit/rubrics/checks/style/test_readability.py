@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.checks.style.readability import LINE_END, _count_all, _count_syllables
+from tests.support.law_over import law_over
 
 TWO_SENTENCES = "The cat sat on the mat. It was warm."  # 9 words, 2 sentences, 26 letters, 9 syllables
 
@@ -48,7 +49,7 @@ def test_words_of_three_syllables_count_for_the_fog():
     assert measure("Beautiful animals run fast.", "gunning_fog") == "Gunning fog index 21.6"
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "words", "sentences"),
     [
         ("Wait... what?! No.", 3, 3),
@@ -87,7 +88,7 @@ def test_the_heuristic_counts_the_syllables_of_common_words(syllables, words):
     assert [word for word in words.split() if _count_syllables(word) != syllables] == []
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "settings", "reason"),
     [
         ("", {}, "too few words: expected at least 1"),

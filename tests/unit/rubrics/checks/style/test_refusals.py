@@ -62,7 +62,7 @@ def test_a_refusal_is_found(output):
     assert judge("no_refusal", output, is_negated=True)
 
 
-@pytest.mark.parametrize("output", ANSWERS)
+@law_over("output", ANSWERS)
 def test_an_answer_is_no_refusal(output):
     assert judge("no_refusal", output)
     assert not judge("no_refusal", output, is_negated=True)
@@ -73,7 +73,7 @@ def test_a_refusal_counts_within_the_first_characters():
     assert [judge("no_refusal", output, within=within) for within in (16, 17)] == [True, False]
 
 
-@pytest.mark.parametrize(
+@law_over(
     "output",
     [
         "As an AI language model, I learn.",
@@ -94,7 +94,7 @@ def test_a_self_reference_is_found_anywhere(output):
     assert not judge("not_as_an_ai", "A long story. " * 100 + output)
 
 
-@pytest.mark.parametrize(
+@law_over(
     "output",
     [
         "",
@@ -137,7 +137,7 @@ def test_settings_that_mean_nothing_are_refused(settings):
         read_settings(find_check("no_refusal"), settings)
 
 
-@pytest.mark.parametrize("piece", ["as an ", "I can't help ", "a'", "." * 10, "\n", "as an artificial "])
+@law_over("piece", ["as an ", "I can't help ", "a'", "." * 10, "\n", "as an artificial "])
 def test_a_hostile_text_gets_a_verdict(piece):
     text = (piece * 10**6)[: 10**6]
     assert (judge("no_refusal", text), judge("not_as_an_ai", text)) == (True, True)

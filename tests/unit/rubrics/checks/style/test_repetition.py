@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.checks.style.repetition import PUNCTUATION
+from tests.support.law_over import law_over
 
 
 def judge(outputs: list[str], **settings: object) -> tuple[list[bool], list[str | None]]:
@@ -15,7 +16,7 @@ def judge(outputs: list[str], **settings: object) -> tuple[list[bool], list[str 
     return found.is_passed.to_pylist(), found.evidence.to_pylist()
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "evidence"),
     [
         ("", None),
@@ -60,17 +61,16 @@ def test_phrases_of_two_texts_are_never_mixed():
     assert judge(["a b c d", "a b c d", "a", "a", "a"], max_rate=0, max_run=1)[0] == [True] * 5
 
 
-@pytest.mark.parametrize(
+@law_over(
     "settings",
     [{"max_rate": None, "max_run": None}, {"n": 0}, {"n": 101}, {"max_rate": 1.1}, {"max_run": 0}, {"max_run": 2.5}],
-    ids=str,
 )
 def test_settings_that_mean_nothing_are_refused(settings):
     with pytest.raises(ValidationError):
         read_settings(find_check("repetition"), settings)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "is_passed"),
     [
         ("a" * 10**6, False),
@@ -84,7 +84,6 @@ def test_settings_that_mean_nothing_are_refused(settings):
         ("\x00" * 10**6, False),
         (" ".join(map(str, range(150_000))), True),
     ],
-    ids=lambda value: repr(value)[:12],
 )
 def test_a_hostile_text_gets_a_verdict(text, is_passed):
     assert judge([text])[0] == [is_passed]

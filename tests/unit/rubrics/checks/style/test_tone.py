@@ -6,10 +6,11 @@ from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.checks.style.tone import find_disguised
 from tests.support.checked import judge
+from tests.support.law_over import law_over
 from tests.support.nightly import nightly
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "evidence"),
     [
         ("What the FUCK?", "found 'f***'"),
@@ -35,7 +36,7 @@ def test_the_lists_are_chosen_and_changed():
     assert not judge("no_profanity", "drat", more=["drat"])[0]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "is_found"),
     [
         ("sh1t", True),
@@ -65,7 +66,7 @@ def test_a_disguise_of_an_excepted_word_does_not_count():
     assert judge("no_profanity", "sh1t", disguised=True, **{"except": ["shit"]})[0]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("output", "settings", "evidence"),
     [
         ("A game-changing tool", {"lists": ["hype"]}, "found 'game changing' (hype)"),
@@ -85,7 +86,7 @@ def test_words_of_a_banned_tone_are_named_with_their_list(output, settings, evid
     assert judge("no_banned_tone", output, **settings) == (evidence is None, evidence)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("name", "settings"),
     [
         ("no_banned_tone", {}),

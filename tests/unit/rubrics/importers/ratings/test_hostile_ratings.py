@@ -64,7 +64,7 @@ def scores_of(row: Row, form: str) -> list[float]:
     return [each.score for each in rated if each is not None]
 
 
-@pytest.mark.parametrize("name", [name for name in ROWS if name != "scale"])
+@law_over("name", [name for name in ROWS if name != "scale"])
 def test_the_row_that_is_mutated_is_right(name):
     assert scores_of(ROWS[name], guess_format(ROWS[name], NAMING))
 

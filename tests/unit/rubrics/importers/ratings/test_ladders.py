@@ -5,6 +5,7 @@ import pytest
 from gradebook.rubrics.importers.ratings.grading import Ladder, decide_meaning, missing_values, number_of
 from gradebook.rubrics.importers.ratings.sheets import Misfit
 from gradebook.rubrics.model.levels import Level, Scale
+from tests.support.law_over import law_over
 
 TONE = Ladder(
     "tone",
@@ -40,7 +41,7 @@ def test_where_ids_are_numbers_a_number_is_the_level_of_that_id(value):
     assert grade(POINTS, value) == ("4", 0.75)  # (4 - 1) / (5 - 1)
 
 
-@pytest.mark.parametrize("value", [0, 6, 3.5, "0.75", 10**200, "1e3", "-1"])
+@law_over("value", [0, 6, 3.5, "0.75", 10**200, "1e3", "-1"])
 def test_where_ids_are_numbers_any_other_number_is_refused(value):
     with pytest.raises(Misfit, match="points: found .*, expected one of 1, 2, 3, 4, 5"):
         grade(POINTS, value)
@@ -77,7 +78,7 @@ def test_true_is_no_level_of_three():
         grade(TONE, True)
 
 
-@pytest.mark.parametrize("value", [None, "", "N/A", "na", "NaN", "null", "Not applicable", "not_applicable"])
+@law_over("value", [None, "", "N/A", "na", "NaN", "null", "Not applicable", "not_applicable"])
 def test_what_does_not_apply_is_missing_and_no_zero(value):
     assert grade(TONE, value, "score") is None
 
@@ -123,6 +124,6 @@ def test_ranks_and_scores_mixed_are_asked_about(numbers, words):
         decide_meaning("tone", numbers)
 
 
-@pytest.mark.parametrize("value", ["1_000", "0x10", "१", "1e400", "inf", "1,5", True, None, 10**400, float("nan")])
+@law_over("value", ["1_000", "0x10", "१", "1e400", "inf", "1,5", True, None, 10**400, float("nan")])
 def test_what_only_looks_like_a_number_is_none(value):
     assert number_of(value) is None

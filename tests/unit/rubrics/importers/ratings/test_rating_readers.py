@@ -18,6 +18,7 @@ from gradebook.rubrics.importers.ratings.sheets import (
 )
 from gradebook.rubrics.importers.ratings.trajectory import StepScale
 from gradebook.rubrics.model.taxonomy import ranked_severities, score_steps
+from tests.support.law_over import law_over
 
 NAMING = Naming(is_criterion=lambda name: name in ("tone", "clarity"))
 WHO = {"trace_id": "t1", "annotator": "anna"}
@@ -65,7 +66,7 @@ def test_a_mapping_whose_rating_is_null_does_not_apply():
     assert sheet.marks == (Mark("tone", None),)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("row", "words"),
     [
         (WHO | {"rubric": {"criteria_ratings": {"tone": {"stars": 4}}}}, "tone: found .*stars.*, expected one rating"),
@@ -94,7 +95,7 @@ def test_eight_digits_are_a_day(value):
     assert moment(value) == datetime(2026, 11, 3, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("value", ["2026", 2026, "20261399", "20261103.0", 999_999_999, "-1", 0.5])
+@law_over("value", ["2026", 2026, "20261399", "20261103.0", 999_999_999, "-1", 0.5])
 def test_a_number_too_small_for_the_seconds_of_a_date_is_none(value):
     with pytest.raises(Misfit, match="rated_at: found .*, expected a date and time"):
         moment(value)
@@ -287,7 +288,7 @@ def test_two_choices_are_no_rating():
 
 
 # -------- guessing
-@pytest.mark.parametrize(
+@law_over(
     ("row", "form"),
     [
         ({"task_id": "t", "threads": []}, "scale"),

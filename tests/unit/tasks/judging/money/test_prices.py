@@ -30,6 +30,7 @@ from gradebook.tasks.judging.settings.files import validate_settings
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.model import Prices
 from tests.support.asked import TONE
+from tests.support.law_over import law_over
 from tests.support.media_samples import SOUND, chat, coded, image_part, png
 
 TIERED = JudgeSettings(
@@ -79,7 +80,7 @@ def test_a_price_that_depends_on_the_hour_is_the_highest_at_any_hour(monkeypatch
 PLACES = {"AWS_REGION": "us-east-1", "GOOGLE_CLOUD_LOCATION": "us-central1", "GOOGLE_CLOUD_PROJECT": "p", "HOME": "/"}
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("judge", "input_usd", "cached_rate", "written_rate"),
     [
         ("claude-sonnet-5", 2.0, 0.1, 1.25),
@@ -142,7 +143,7 @@ def test_without_one_they_cost_what_text_does():
     assert cost_usd(PRICE, Usage(1000, 0, 50, audio_tokens=400)) == cost_usd(PRICE, Usage(1000, 0, 50))
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("tier", "factor"),
     [("flex", 0.5), ("batch", 0.5), ("default", 1), ("standard", 1), (None, 1), ("priority", 2), ("Flex", 0.5)],
 )
@@ -160,7 +161,7 @@ def test_ones_own_tiers_come_first():
     assert (price.factor("priority"), price.factor("flex"), price.factor("turbo")) == (1.7, 0.5, 1.7)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("tier_asked", "expected_usd"),
     [
         ("default", 0.0033),  # 1000 x 2.5e-6, all of it written to the cache, + 100 x 8e-6
@@ -236,7 +237,7 @@ def test_an_image_and_a_sound_are_not_counted_by_their_bytes():
     assert usual < prompt_bytes(messages, {}) - prompt_bytes(plain, {}) < usual + 1_000
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "expected"),
     [
         ("", 0),

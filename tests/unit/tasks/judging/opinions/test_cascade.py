@@ -20,6 +20,7 @@ from gradebook.tasks.judging.opinions.rows import (
 )
 from gradebook.tasks.judging.settings.judge import CascadeSettings, Judge, JudgeSettings, Opinion, When
 from gradebook.tasks.planning import shard_plan as plan_files
+from tests.support.law_over import law_over
 
 LEVELS = [{"id": name, "score": score, "description": name} for name, score in (("bad", 0), ("so", 0.5), ("good", 1))]
 TONE = Criterion.model_validate(
@@ -118,7 +119,7 @@ SURE, EVEN, CLEAR = (
 )
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("when", "criterion", "expected"),
     [
         # entropies: 0.98 log2(1/0.98) + 0.02 log2(1/0.02) = 0.14; 2 x 0.45 log2(1/0.45) + 0.1 log2(10) = 1.37; 0.72

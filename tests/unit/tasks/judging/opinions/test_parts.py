@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import pytest
-
 from gradebook.rubrics.model.levels import Level
 from gradebook.tasks.judging.opinions.parts import CLAIM_SCALE, PartVote, Scale, combine_parts, is_unsure, read_claims
 from gradebook.tasks.judging.replies.list_questions import ListAnswer
 from gradebook.tasks.judging.settings.judge import CascadeSettings, JudgeSettings, Opinion, PanelSettings, When
+from tests.support.law_over import law_over
 
 LEVELS = (Level(id="wrong", score=0), Level(id="partial", score=0.5), Level(id="right", score=1))
 STEPS: Scale = {level.id: level.score for level in LEVELS}
@@ -29,7 +28,7 @@ def votes_of(text: str) -> dict[Opinion, PartVote[str]]:
     return votes
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("aggregate", "votes", "expected", "key"),
     [
         ("mean", "s", "supported", "00"),
@@ -72,7 +71,7 @@ def test_the_second_judge_of_a_cascade_alone_counts_where_it_was_asked():
     assert [(each.level, each.is_disputed) for each in found] == [("supported", False), ("contradicted", False)]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("when", "votes", "expected"),
     [
         (When(), ["s"], False),

@@ -57,7 +57,7 @@ def test_the_only_tool_call_of_a_message_without_a_text_is_its_reply(calls: list
     assert read(message={"content": None, "tool_calls": calls}).text == text
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("code", "kind", "status"),
     [
         (429, None, 429),

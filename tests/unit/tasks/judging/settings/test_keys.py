@@ -7,6 +7,7 @@ from gradebook.tasks.judging.settings.files import is_settings_file, read_endpoi
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.keys import fresh_key, read_keys, refused_key_sentence
 from gradebook.tasks.judging.settings.model import Address
+from tests.support.law_over import law_over
 
 KEY = {"OPENAI_API_KEY": "sk-own", "AWS_SECRET_ACCESS_KEY": "wJalr"}
 ELSEWHERE = "http://127.0.0.1:28920/v1"
@@ -25,7 +26,7 @@ def test_the_environment_s_key_goes_to_its_own_address_alone():
     assert keys({}, fallbacks=[{"base_url": ELSEWHERE}]) == ("sk-own", "none")
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("settings", "entry"),
     [
         ({"base_url": ELSEWHERE, "key": "env:AWS_SECRET_ACCESS_KEY"}, "AWS_SECRET_ACCESS_KEY@127.0.0.1:28920"),

@@ -10,6 +10,7 @@ from gradebook.tasks.judging.settings.files import read_endpoint, read_judge
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.keys import read_keys
 from gradebook.tasks.judging.settings.providers import known_providers, list_providers
+from tests.support.law_over import law_over
 
 CLOUDS = {
     "AZURE_OPENAI_ENDPOINT": "https://team.openai.azure.com/",
@@ -63,7 +64,7 @@ def judge(name: str, environ: dict[str, str]) -> JudgeSettings:
     return settings
 
 
-@pytest.mark.parametrize("name", NAMES)
+@law_over("name", NAMES)
 def test_a_name_has_a_model_an_address_and_a_key(name: str):
     found = judge(name, CLOUDS)
     assert (found.model, found.base_url, found.key) == NAMES[name]
@@ -71,7 +72,7 @@ def test_a_name_has_a_model_an_address_and_a_key(name: str):
     assert (endpoint.model, endpoint.base_url, endpoint.key) == NAMES[name]
 
 
-@pytest.mark.parametrize("provider", known_providers())
+@law_over("provider", known_providers())
 def test_a_provider_of_the_table_has_a_source_and_its_key_goes_to_its_address_alone(provider: str):
     entry = known_providers()[provider]
     assert entry.source.startswith("https://")
@@ -164,7 +165,7 @@ def test_an_embedder_has_a_provider_too():
     assert found is not None and found.identity["model"] == "mistral-embed"
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("settings", "limit"),
     [
         ({"model": "gpt-4o-mini"}, 1024),

@@ -14,6 +14,7 @@ from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.model import FORMS
 from gradebook.tasks.judging.transport.endpoint import ENDPOINTS, request_body
 from tests.support.asked import make_question
+from tests.support.law_over import law_over
 from tests.support.loopback_anthropic import refusals
 
 CLAUDE = ENDPOINTS["anthropic"]
@@ -51,7 +52,7 @@ def test_a_judge_without_a_form_keeps_its_digest():
     assert judge.judge_digest == "368223aaf7ab98162da5dc3b2f725997"
 
 
-@pytest.mark.parametrize(
+@law_over(
     "changes",
     [
         {},
@@ -102,7 +103,7 @@ def test_images_become_blocks_and_system_messages_one_text():
     assert [block.get("cache_control") for block in body["messages"][0]["content"]] == [None, None, MARK, None]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("changes", "said"),
     [
         ({"seed": 1}, "seed: take it out"),
@@ -131,7 +132,7 @@ def test_the_counts_of_a_prompt_add_up():
     assert CLAUDE.limited_tokens(reply.usage) == 35 + 100 + 70  # reads of the cache count towards no limit
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("changes", "status"),
     [
         ({"stop_reason": "end_turn"}, None),
@@ -168,7 +169,7 @@ def test_a_hostile_body_raises_nothing(body: bytes):
     assert CLAUDE.read("/messages", body, 1.0).usage is None
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("message", "code", "parameter"),
     [
         ("temperature is deprecated for this model.", None, "temperature"),

@@ -349,9 +349,9 @@ def ask_simulated(
     return run_virtually(steps())
 
 
-@pytest.mark.parametrize("latency_s", [0.02, 0.2])
-@pytest.mark.parametrize("per_minute", [600, 3_000, 12_000])
-@pytest.mark.parametrize("tells", ["refusals", "always"])
+@law_over("latency_s", [0.02, 0.2])
+@law_over("per_minute", [600, 3_000, 12_000])
+@law_over("tells", ["refusals", "always"])
 def test_nine_tenths_of_a_limit_are_used_and_two_in_a_hundred_refused(per_minute: int, latency_s: float, tells: str):
     count = 2_000
     endpoint, took_s = ask_simulated(

@@ -13,11 +13,12 @@ from gradebook.tasks.judging.transport.retry_policy import (
     retry_after_s,
     wait_s,
 )
+from tests.support.law_over import law_over
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("headers", "expected_s"),
     [
         ({"retry-after": "3"}, 3.0),
@@ -35,7 +36,7 @@ def test_retry_after_is_read(headers: dict[str, str], expected_s: float | None):
     assert retry_after_s(headers, NOW) == expected_s
 
 
-@pytest.mark.parametrize(
+@law_over(
     "text",
     [
         *(
@@ -64,7 +65,7 @@ def test_a_retry_after_that_is_neither_number_nor_date_says_nothing(text: str):
     assert retry_after_s({"retry-after": text, "retry-after-ms": text}, NOW) is None
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "expected_s"),
     [
         ("-1", 0.0),
@@ -95,7 +96,7 @@ def test_any_bytes_for_a_retry_after_are_borne():
         assert asked_s is None or 0 <= asked_s <= 120
 
 
-@pytest.mark.parametrize("text", ["-1", "0", "nan", "inf", "1e3", "6_0", "600, 600", "9" * 12, "9" * 400, "", "many"])
+@law_over("text", ["-1", "0", "nan", "inf", "1e3", "6_0", "600, 600", "9" * 12, "9" * 400, "", "many"])
 def test_a_limit_that_is_no_limit_is_none(text: str):
     assert read_rate_limit({"x-ratelimit-limit-requests": text}, "requests") is None
 
@@ -106,7 +107,7 @@ def test_what_remains_is_read_beside_the_limit(text: str, expected: float | None
     assert read_rate_limit(headers, "requests") == RateLimit(600.0, expected)
 
 
-@pytest.mark.parametrize("status", [408, 409, 429, 500, 503, 599])
+@law_over("status", [408, 409, 429, 500, 503, 599])
 def test_what_may_pass_is_retried(status: int):
     assert is_retried(status)
 
@@ -126,7 +127,7 @@ def test_a_wait_is_never_shorter_than_asked_for():
     assert all(3 <= wait_s(count, 3.0, rng) <= 3.5 for count in range(100))
 
 
-@pytest.mark.parametrize("status", [408, 409, 425, 451, 499, 500, 502, 503, 504, 529])
+@law_over("status", [408, 409, 425, 451, 499, 500, 502, 503, 504, 529])
 def test_a_failure_after_which_work_may_have_been_done_may_be_billed(status: int):
     assert may_be_billed(status)
 
@@ -136,7 +137,7 @@ def test_an_overload_of_anthropic_is_not_billed():
     assert may_be_billed(500, "overloaded_error")
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422, 429])
+@law_over("status", [400, 401, 403, 404, 413, 422, 429])
 def test_a_refusal_before_work_is_not_billed(status: int):
     assert not may_be_billed(status)
 

@@ -18,6 +18,7 @@ from gradebook.tasks.planning.estimates import QUANTILE
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.report_source import ReportSource
 from gradebook.tasks.reporting.sections.cost import CostContents, Forecast, read_cost
+from tests.support.law_over import law_over
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 Read = Callable[..., CostContents]
@@ -204,7 +205,7 @@ def test_criteria_beyond_the_room_of_a_picture_are_combined_into_one_bar(read: R
     assert len(figure.table.rows) == 50
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("value", "words"),
     [(None, "unknown"), (0, "$0"), (0.000123, "$0.000123"), (0.9999, "$1.00"), (12.34, "$12.3"), (4321, "$4,321")],
 )

@@ -2,9 +2,8 @@
 
 import json
 
-import pytest
-
 from gradebook.tasks.reporting.sections.answers import turns_of
+from tests.support.law_over import law_over
 
 
 def turns(prompt):
@@ -25,7 +24,7 @@ def test_message_parts_and_tool_calls_are_shown():
     ]
 
 
-@pytest.mark.parametrize("prompt", ["What?", "[1] is what?", '["a"]', '[{"no": "role"}]', "[" * 100_000, "[]"])
+@law_over("prompt", ["What?", "[1] is what?", '["a"]', '[{"no": "role"}]', "[" * 100_000, "[]"])
 def test_a_prompt_that_is_no_chat_is_one_text(prompt):
     (turn,) = turns_of(prompt)
     assert turn.role is None

@@ -4,6 +4,7 @@ import pytest
 
 from gradebook.rubrics.text.wording import share_words
 from gradebook.tasks.reporting.sections.thresholds import Grid, Meeting, counts_met, grid_of, meeting_words
+from tests.support.law_over import law_over
 
 
 def meeting(name: str, *counts: int, n: int = 4, is_baseline: bool = False) -> Meeting:
@@ -58,7 +59,7 @@ def test_a_model_without_scores_is_not_in_the_sentence():
     assert meeting_words(TWO, pair, 0) == "25% of the outputs of A meet 0.500."
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("count", "total", "words"),
     [(37, 50, "74%"), (1, 16, "6.2%"), (3, 16, "18.8%"), (1, 5000, "<0.1%"), (4999, 5000, ">99.9%"), (0, 0, "–")],
 )
