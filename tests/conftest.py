@@ -86,9 +86,16 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """In the nightly tier, leave modules without any of its marks unread: each worker would import all of them."""
+    """Leave modules unread that a tier has no test of, as each worker would import them: daily those of the browser.
+
+    In the nightly tier they are those without any of its marks.
+    """
     chosen = config.getoption("markexpr")
-    if "nightly" not in chosen or chosen.startswith("not") or not collection_path.match("test_*.py"):
+    if not collection_path.match("test_*.py"):
+        return None
+    if chosen.startswith("not"):
+        return True if "browser" in chosen and BROWSER in collection_path.as_posix() else None
+    if "nightly" not in chosen:
         return None
     marks = set(re.findall(r"\w+", chosen)) - {"and", "or", "not"}
     return None if any(mark in collection_path.read_text(encoding="utf-8") for mark in marks) else True

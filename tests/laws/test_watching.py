@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+pytestmark = pytest.mark.nightly  # to import the parts of Prefect takes seconds
 TEXT = (Path(__file__).parents[2] / "docs" / "watching.md").read_text(encoding="utf-8")
 BLOCKS = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)]
 AUTOMATIONS = [each for block in BLOCKS for each in block.get("automations", [block])]
