@@ -1,8 +1,7 @@
-"""Fixtures of command tests: a judge on loopback, and a published run to read."""
+"""A published run for command tests to read."""
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,6 @@ from tests.support.loopback_judge import LoopbackJudge
 from tests.support.made_once import made_once
 from tests.support.published_runs import publish
 from tests.support.samples import write_outputs, write_rubric
-
-
-@pytest.fixture
-def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
-    """Endpoint on loopback, with its address and key in the environment."""
-    with LoopbackJudge() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-0123456789")
-        yield server
 
 
 @pytest.fixture

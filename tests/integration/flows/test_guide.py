@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.blind_judge import RUBRIC, BlindJudge, outputs, ratings, write_lines
+from tests.support.law_over import law_over
 from tests.support.nightly import matrix
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -134,7 +135,7 @@ def test_the_examples_of_a_page_give_its_output(page, gradebook):
     assert list(differences(page, gradebook)) == []
 
 
-@pytest.mark.parametrize(
+@law_over(
     "page",
     [
         "../README.md",

@@ -16,6 +16,7 @@ from gradebook.tasks.lake.connections import connect, prepare_lake
 from gradebook.tasks.lake.schema import KNOWN_VIEWS, digest_of_view
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.lake.user_queries import REFUSED_FUNCTIONS, REFUSED_SYSTEM_VIEWS, TABLE_FUNCTIONS, run_query
+from tests.support.law_over import law_over
 from tests.support.nightly import nightly
 
 ROOT = Path(__file__).parents[3]
@@ -181,7 +182,7 @@ def test_each_refused_name_is_one_of_duckdb():
     assert not TABLE_FUNCTIONS & REFUSED_FUNCTIONS
 
 
-@pytest.mark.parametrize(
+@law_over(
     "name", ["read_text", "sqlite_scan", "postgres_query", "pragma_database_list", "duckdb_settings", "a_new_one"]
 )
 def test_a_table_function_beyond_the_listed_ones_is_refused(lake, name):
@@ -189,7 +190,7 @@ def test_a_table_function_beyond_the_listed_ones_is_refused(lake, name):
         run_query(lake, f"select * from runs where run_id in (select a from {name}('a'))")
 
 
-@pytest.mark.parametrize(
+@law_over(
     "query",
     [
         "select json_serialize_plan('select current_setting(''http_proxy'')', optimize := true)",
@@ -208,7 +209,7 @@ def test_no_function_beyond_computing_is_called(lake, query):
         run_query(lake, query)
 
 
-@pytest.mark.parametrize(
+@law_over(
     "query",
     [
         "from duckdb_secrets()",
@@ -236,7 +237,7 @@ def test_no_query_reads_files_addresses_settings_or_secrets(lake, query):
         run_query(lake, query)
 
 
-@pytest.mark.parametrize(
+@law_over(
     "statement",
     [
         "copy runs to '/tmp/gradebook-stolen.csv'",

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
+from tests.support.law_over import law_over
 from tests.support.prefect_homes import person
 from tests.support.supply import affecting, sbom
 from tests.support.supply import main as audit
@@ -57,7 +58,7 @@ def test_the_bill_of_materials_lists_what_users_install():
     assert bill["bomFormat"] == "CycloneDX" and bill == sbom(LOCKS[0], {"name": "gradebook", "version": "1"})
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("affected", "is_hit"),
     [
         ({"versions": ["2.0"]}, True),

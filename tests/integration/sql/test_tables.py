@@ -105,7 +105,7 @@ def test_every_table_is_explained():
     assert set(DECLARED) == set(TABLES)
 
 
-@pytest.mark.parametrize("table", TABLES)
+@law_over("table", TABLES)
 def test_every_column_is_explained_in_its_order(lake, table):
     assert [*DECLARED[table].columns] == [*columns_of(lake, table)]
 
@@ -116,7 +116,7 @@ def test_every_explanation_is_a_sentence(table):
     assert [text for text in texts if not (isinstance(text, str) and text.endswith((".", "...")))] == []
 
 
-@pytest.mark.parametrize("table", PARQUET)
+@law_over("table", PARQUET)
 def test_a_table_has_the_columns_and_types_of_its_files(lake, table):
     with duckdb.connect() as memory:
         memory.register("written", pa.Table.from_pylist([], schema=PARQUET[table]))

@@ -1,10 +1,9 @@
-"""A PostgreSQL server for the tests of a module, where Debian's package is, object storage for all, and a judge."""
+"""A PostgreSQL server for the tests of a module, where Debian's package is, and object storage for all."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.support.loopback_judge import LoopbackJudge
 from tests.support.postgres import PostgresServer, find_programs, running_server
 from tests.support.s3 import Storage, running_storage
 
@@ -24,12 +23,3 @@ def storage() -> Iterator[Storage]:
     """The server of all tests that only need one."""
     with running_storage() as running:
         yield running
-
-
-@pytest.fixture
-def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
-    """Endpoint on loopback, with its address and key in the environment."""
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
-    with LoopbackJudge() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        yield server

@@ -8,6 +8,7 @@ import pytest
 
 from gradebook.rubrics.files.dump import id_from
 from gradebook.rubrics.files.load import parse_rubric, shipped_rubrics
+from tests.support.law_over import law_over
 
 QUESTIONS = (
     "Does the reply answer the question that the customer asked?",
@@ -102,7 +103,7 @@ def test_invalid_words_are_refused(gradebook, tmp_path, monkeypatch, words, told
     assert [path.name for path in tmp_path.iterdir()] == ["there.yaml"]
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("words", "name"),
     [
         ("Is it?", "is_it"),

@@ -14,6 +14,7 @@ from gradebook.tasks.comparing.compare import Comparison, ComparisonOptions, com
 from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
+from tests.support.law_over import law_over
 from tests.support.nightly import matrix
 from tests.support.scored_lake import COMPARED_MARTS, Scored, make_lake, write_runs, write_scores
 
@@ -441,7 +442,7 @@ def test_all_ties_give_a_p_of_one_and_a_wide_interval(lake):
     assert found.diff_low == pytest.approx(-(1 - 0.025 ** (1 / 12)))
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("rule", "is_failed"),
     [
         ("mean_diff < -0.01 and p < 0.1", True),
@@ -492,7 +493,7 @@ def test_an_unknown_figure_is_named(lake):
     assert gate.reasons == ("no value of criterion.safe.effect_size",)
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("runs", "models", "rule", "words"),
     [
         (("a", "b"), (None, None), "meen_diff < 0", "found 'meen_diff', expected 'mean_diff'"),

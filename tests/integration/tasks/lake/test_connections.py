@@ -5,7 +5,6 @@ import sqlite3
 import threading
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import duckdb
 import psutil
@@ -17,16 +16,10 @@ from gradebook.tasks.lake.attaching import attach_lines
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 from gradebook.tasks.lake.rows import insert_rows
 from gradebook.tasks.lake.user_queries import run_query
+from tests.support.law_over import law_over
 from tests.support.other_writer import written_by_another
 
 WRITERS, COMMITS = 3, 5
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    found = find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite")
-    prepare_lake(found)
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +199,7 @@ def test_reading_a_lake_that_is_not_there_makes_none(tmp_path):
     assert not (tmp_path / "l").exists()
 
 
-@pytest.mark.parametrize(
+@law_over(
     "query",
     [
         "insert into runs (run_id) values ('x')",

@@ -24,6 +24,7 @@ from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.stages.open_run import opened_run
 from gradebook.tasks.stages.publish import conclude_run
+from tests.support.law_over import law_over
 from tests.support.nightly import nightly
 from tests.support.published_runs import NOW, score_and_publish
 from tests.support.s3 import BUCKET, CANARY, Storage, running_storage
@@ -289,7 +290,7 @@ def test_a_lake_of_a_bucket_is_not_taken_for_one_of_a_folder(place):
         run_query(find_lake(place[1]), "from runs")
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("data", "told"),
     [
         ("s3://b/x", "found 's3://b/x', expected a local folder or s3://BUCKET/PREFIX"),

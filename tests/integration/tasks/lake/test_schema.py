@@ -1,7 +1,6 @@
 """Lakes of earlier gradebooks get the tables, columns and views that they miss, and what belongs there."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from gradebook.rubrics.files.load import read_rubric
 from gradebook.rubrics.files.tables import LEVELS_SCHEMA
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake import schema
-from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.compaction import compact_lake
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 from gradebook.tasks.lake.schema import (
@@ -31,13 +30,6 @@ GENERAL = read_rubric("general_answer")
 CRITERIA_COLUMNS = "criterion_id, category, weight, is_gate, digest, name, rationale, effective_weight, position"
 MEANINGS = {text for table in declared_tables().values() for text in (table.description, *table.columns.values())}
 COLUMNS = {"criteria": CRITERIA_COLUMNS, "levels": ", ".join(LEVELS_SCHEMA.names)}
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    found = find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite")
-    prepare_lake(found)
-    return found
 
 
 def test_a_new_lake_is_up_to_date(lake: Lake):

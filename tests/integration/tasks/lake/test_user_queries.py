@@ -23,6 +23,7 @@ from gradebook.tasks.lake.connections import commit, prepare_lake
 from gradebook.tasks.lake.errors import NoLakeThere
 from gradebook.tasks.lake.user_queries import _half_memory, run_bounded_query, run_query
 from gradebook.tasks.system import processes
+from tests.support.law_over import law_over
 from tests.support.nightly import nightly
 
 
@@ -39,7 +40,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return found
 
 
-@pytest.mark.parametrize(
+@law_over(
     "query",
     [
         "from sqlite_scan('{folder}/other.sqlite', 'secrets')",
@@ -77,7 +78,7 @@ def test_no_file_is_written_into_the_tables_folder(lake, before):
     assert not written.exists()
 
 
-@pytest.mark.parametrize(
+@law_over(
     "query",
     [
         "explain from runs",

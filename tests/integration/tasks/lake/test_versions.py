@@ -13,6 +13,7 @@ from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, connect, connect_up_to_date, prepare_lake
 from gradebook.tasks.lake.schema import is_up_to_date
 from gradebook.tasks.lake.versions import find_lake_at, find_version
+from tests.support.law_over import law_over
 from tests.support.nightly import matrix
 
 TIMES = (
@@ -41,7 +42,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return found
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("text", "version"),
     [
         ("1", 1),

@@ -7,8 +7,8 @@ import pytest
 
 from gradebook.rubrics.model.verdicts import JUDGMENT_SCHEMA
 from gradebook.tasks.judging.replies.journal import Journal, settled_journals
-from gradebook.tasks.lake.address import Lake, find_lake
-from gradebook.tasks.lake.connections import commit, connect, prepare_lake
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.ledger.ledger import (
     answering_models,
     journaled_judgments,
@@ -38,13 +38,6 @@ JUDGMENT = dict.fromkeys(JUDGMENT_SCHEMA.names) | {
 }
 
 EMPTY_ROW = "insert into judgments (run_id) values ('mine')"
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    found = find_lake(f"sqlite:{tmp_path}/catalog.sqlite")
-    prepare_lake(found)
-    return found
 
 
 def write_journal(lake: Lake, *judgment_ids: str) -> Path:

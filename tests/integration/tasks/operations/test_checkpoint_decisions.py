@@ -15,7 +15,7 @@ from gradebook.tasks.comparing.gate import GateRule
 from gradebook.tasks.datasets.discovery import dataset_files, digest_files
 from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
 from gradebook.tasks.datasets.row_parser import RowFitter
-from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.sql import declared_tables
 from gradebook.tasks.lake.user_queries import run_query
 from gradebook.tasks.operations.checkpoint import CheckpointDecision, Decider, checkpoint_text
@@ -212,11 +212,6 @@ def row_of(name: str, status: str = "approved", mean: float | None = 0.5, **colu
     row = dict.fromkeys(COLUMNS) | {"model": "m", "checkpoint": name, "rubric_id": "brief", "rubric_version": "1.0.0"}
     row |= {"status": status, "mean": mean, "reasons": [], "run_id": f"run-{name}", "dataset_digest": "0"}
     return row | {"decided_at": NOW} | columns
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return make_lake(tmp_path)
 
 
 def test_the_best_is_the_approved_one_with_the_highest_mean_and_never_itself(lake):

@@ -1,7 +1,6 @@
 """Rubric versions in a real lake: what was kept comes back the same, and the pointer goes forward only."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,8 +10,8 @@ from gradebook.rubrics.files.load import read_rubric
 from gradebook.rubrics.files.versions import rubric_digest
 from gradebook.rubrics.model.errors import InputError, RubricError
 from gradebook.rubrics.model.rubric import Rubric
-from gradebook.tasks.lake.address import Lake, find_lake
-from gradebook.tasks.lake.connections import commit, connect, prepare_lake
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.rubric_store.versions import (
     RubricState,
     delete_pointer,
@@ -28,13 +27,6 @@ from tests.support.rubric_strategies import rubrics
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 GENERAL = read_rubric("general_answer")
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    found = find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite")
-    prepare_lake(found)
-    return found
 
 
 def keep(lake: Lake, *kept: Rubric) -> None:

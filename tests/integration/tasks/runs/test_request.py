@@ -25,6 +25,7 @@ from gradebook.tasks.runs.request import (
     refuse_bad_values,
 )
 from gradebook.tasks.runs.resume_command import option_words
+from tests.support.law_over import law_over
 
 NOW = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
 app = typer.Typer()
@@ -192,7 +193,7 @@ def test_the_command_line_takes_the_options_by_their_flags_with_their_help():
         assert option.is_argument or option.flag in shown[option.name].opts
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("changed", "message"),
     [
         ({"max_bad_rate": 7.0}, "--max-bad-rate: found 7, expected a share of 0 to 1"),

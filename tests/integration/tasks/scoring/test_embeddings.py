@@ -33,6 +33,7 @@ from gradebook.tasks.stages.open_run import previewed_run
 from gradebook.tasks.stages.pipeline import plan_evaluation
 from gradebook.tasks.stages.submit import Stages
 from tests.integration.tasks.scoring.test_similarity import ROWS, RUBRIC, rows_in, verdicts_in
+from tests.support.law_over import law_over
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.published_runs import NOW, publish
 from tests.support.samples import judged_criteria, write_lines
@@ -115,7 +116,7 @@ def test_one_refused_text_leaves_only_its_own_output_unscored(endpoint: Loopback
     assert next(reason for score, reason in found if score is None).startswith("no_embedding: endpoint_error: HTTP 400")
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("embedded", "found"),
     [
         ("no JSON", "found 'no JSON', expected JSON with `data`"),

@@ -20,8 +20,8 @@ from gradebook.tasks.judging.replies.recorded_judge import ReplaySession
 from gradebook.tasks.judging.session.session import Money, open_session
 from gradebook.tasks.judging.settings.files import read_judge
 from gradebook.tasks.judging.settings.judge import JudgeSettings
-from gradebook.tasks.lake.address import Lake, find_lake
-from gradebook.tasks.lake.connections import connect, prepare_lake
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.ledger.ledger import run_judgments, settle_journals
 from gradebook.tasks.scoring.feedback import FEEDBACK_SCHEMA, RECORDED_NOTE, FeedbackCount, write_feedback
 from gradebook.tasks.system.files import write_parquet
@@ -67,13 +67,6 @@ class Writer(LoopbackJudge):
 def judge() -> Iterator[Writer]:
     with Writer() as server:
         yield server
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    found = find_lake(f"sqlite:{tmp_path}/catalog.sqlite")
-    prepare_lake(found)
-    return found
 
 
 def output_row(name: str, **changes: Any) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from gradebook.tasks.stages import run_stages
 from gradebook.tasks.stages.preview import preview_run
 from gradebook.tasks.stages.rescore import RescoreRequest, rescore_run
 from tests.support.batch_jobs import PACE
+from tests.support.law_over import law_over
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.preference_judge import write_preference
 from tests.support.published_runs import publish
@@ -219,7 +220,7 @@ def test_a_panel_and_replicates_vote_on_each_pair_in_both_orders(judge: Loopback
     assert words.startswith("shown first: better (3 better, 1 same): 1 and 0 stars")
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("votes", "level"),
     [
         ("b", "better"),

@@ -24,6 +24,7 @@ from gradebook.tasks.stages.open_run import opened_run
 from gradebook.tasks.stages.pipeline import complete_run
 from gradebook.tasks.stages.preview import preview_run
 from gradebook.tasks.stages.submit import Stages
+from tests.support.law_over import law_over
 from tests.support.published_runs import publish
 from tests.support.samples import RUBRIC, write_lines, write_outputs, write_rubric
 
@@ -491,7 +492,7 @@ def files_in(folder: Path) -> Iterator[str]:
     yield from (str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-@pytest.mark.parametrize("name", CASES)
+@law_over("name", CASES)
 def test_a_dry_run_refuses_what_the_evaluation_refuses_with_the_same_words(refused: dict[str, Refused], name: str):
     assert CASES[name].words in refused[name].evaluated
     assert refused[name].planned == refused[name].evaluated

@@ -14,9 +14,9 @@ import pytest
 from gradebook.rubrics.model.errors import LakeError, UnfinishedError
 from gradebook.tasks.judging.budget import Budget
 from gradebook.tasks.judging.replies.journal import Journal
-from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.compaction import compact_lake
-from gradebook.tasks.lake.connections import commit, connect, prepare_lake
+from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.system.files import MOST_UNSYNCED_COUNT, GroupCommit
 
 IS_SYNCED = Callable[[Path], bool]
@@ -37,13 +37,6 @@ def is_synced(monkeypatch: pytest.MonkeyPatch) -> IS_SYNCED:
 
     monkeypatch.setattr(os, "fsync", fsync)
     return lambda path: mark(path.stat()) in seen
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    made = find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite")
-    prepare_lake(made)
-    return made
 
 
 def add_table(lake: Lake, name: str = "t", count: int = 20_000) -> None:

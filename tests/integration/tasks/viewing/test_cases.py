@@ -14,6 +14,7 @@ from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.lake.rows import insert_rows
 from gradebook.tasks.viewing.case import differing_words
 from tests.support.hostile_run import write_hostile_run
+from tests.support.law_over import law_over
 from tests.support.reported_runs import publish_run
 from tests.support.viewed import start_tags, viewer
 
@@ -30,7 +31,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         yield client
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("values", "count"),
     [
         ("", "12 cases"),

@@ -16,6 +16,7 @@ from gradebook.tasks.viewing import progress
 from gradebook.tasks.viewing.home import WIDTH, Filters, _trend
 from gradebook.tasks.viewing.progress import FailureReader, ProgressReader, ReplyFailures, duration_words
 from gradebook.tasks.viewing.server import view_app
+from tests.support.law_over import law_over
 from tests.support.served_ratings import RUN, rated_run
 
 HOST = "127.0.0.1:8000"
@@ -42,7 +43,7 @@ def test_without_the_link_no_page_is_read(lake: Lake):
         assert [stranger.get(address).status_code for address in addresses] == [403] * 5
 
 
-@pytest.mark.parametrize("name", STRANGE)
+@law_over("name", STRANGE)
 def test_a_run_that_is_not_there_is_a_page_that_says_so(client: TestClient, name: str):
     pages = ("/runs/{}", "/runs/{}/report", f"/runs/{RUN}/sections/{{}}", f"/compare?a={RUN}&b={{}}", "/{}")
     answers = [client.get(page.format(name)) for page in pages]

@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,14 +19,6 @@ from tests.support.loopback_judge import LoopbackJudge
 from tests.support.nightly import nightly
 
 CALLS = ("upload", "begin", "look", "download", "delete the requests", "delete the replies")
-
-
-@pytest.fixture
-def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-0123456789")
-    with LoopbackJudge() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)  # the key is for this address alone
-        yield server
 
 
 @pytest.fixture

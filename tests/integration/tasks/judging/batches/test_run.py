@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,6 +16,7 @@ from gradebook.tasks.judging.batches.run import ask_in_batches
 from gradebook.tasks.judging.batches.state import Intent
 from gradebook.tasks.judging.budget import BatchBudget
 from gradebook.tasks.judging.transport.http_client import MOST_BODY_BYTES
+from tests.support.asked import CANARY
 from tests.support.batch_jobs import (
     A_SHARD,
     ALL_KEYS,
@@ -30,16 +30,6 @@ from tests.support.batch_jobs import (
 )
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.nightly import nightly
-
-CANARY = "sk-canary-0123456789"
-
-
-@pytest.fixture
-def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
-    monkeypatch.setenv("OPENAI_API_KEY", CANARY)
-    with LoopbackJudge(key=CANARY) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)  # the key is for this address alone
-        yield server
 
 
 @pytest.fixture

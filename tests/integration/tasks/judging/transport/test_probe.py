@@ -11,6 +11,7 @@ from gradebook.tasks.judging.settings.keys import read_keys
 from gradebook.tasks.judging.transport.probe import probe
 from gradebook.tasks.judging.transport.redaction import KeyMask
 from tests.support.asked import CANARY, NOWHERE
+from tests.support.law_over import law_over
 from tests.support.loopback_judge import LoopbackJudge
 
 
@@ -62,7 +63,7 @@ def test_an_endpoint_without_a_list_of_models_passes(judge: LoopbackJudge):
     look_at(JudgeSettings(model="m", base_url=judge.base_url + "/elsewhere"))
 
 
-@pytest.mark.parametrize(
+@law_over(
     ("body", "text"),
     [
         ({"message": "The key expired."}, "HTTP 403: The key expired."),

@@ -7,6 +7,7 @@ import pytest
 
 from gradebook.tasks.judging.transport.redaction import KeyMask
 from tests.support.asked import CANARY, ask, journaled
+from tests.support.law_over import law_over
 from tests.support.loopback_judge import LoopbackJudge
 
 KEY = 'sk-a/b"c\\d-0123456789'
@@ -25,17 +26,15 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("written", WAYS.values(), ids=WAYS)
+@law_over("written", WAYS.values())
 def test_a_key_is_struck_out_however_it_is_written(written: str):
     mask = KeyMask(KEY)
     assert mask.text(f"a {written} b").strip('ab "\\') == "[key]"
     assert mask.content(f"a {written} b".encode()).strip(b'ab "\\') == b"[key]"
 
 
-@pytest.mark.parametrize(
-    "key", [KEY, "/slash-first-0123", "\\\\two-first-0123", "ends-with-two-\\\\", "sk-a\\/b\\\\c\\"]
-)
-@pytest.mark.parametrize("depth", [1, 2, 3])
+@law_over("key", [KEY, "/slash-first-0123", "\\\\two-first-0123", "ends-with-two-\\\\", "sk-a\\/b\\\\c\\"])
+@law_over("depth", [1, 2, 3])
 def test_keys_of_any_letters_are_struck_out_of_texts_in_texts(key: str, depth: int):
     for written in (key, "".join(f"\\u{ord(letter):04x}" for letter in key)):
         text = written
@@ -44,8 +43,8 @@ def test_keys_of_any_letters_are_struck_out_of_texts_in_texts(key: str, depth: i
         assert KeyMask(key).text(f"a {text} b").strip('ab "\\') == "[key]"
 
 
-@pytest.mark.parametrize("key", [KEY, "/slash-first-0123", "\\\\two-first-0123"])
-@pytest.mark.parametrize("before", ["", "s", 'sk-a/b"c'])
+@law_over("key", [KEY, "/slash-first-0123", "\\\\two-first-0123"])
+@law_over("before", ["", "s", 'sk-a/b"c'])
 def test_a_million_backslashes_are_read_to_their_end(key: str, before: str):
     text = before + "\\" * 1_000_000
     assert KeyMask(key).text(text) == text

@@ -15,6 +15,7 @@ from gradebook.tasks.published.run_tables import comparison_table
 from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.comment import MOST_CHARACTERS, artifact_texts, run_comment
 from gradebook.tasks.reporting.rendering import command, escaped, table_text
+from tests.support.law_over import law_over
 from tests.support.reported_runs import publish_run, source_of
 
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -58,14 +59,14 @@ def texts_in(markdown: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@law_over("text", HOSTILE)
 def test_a_hostile_text_is_shown_unchanged_in_one_cell(text):
     cells = texts_in(table_text(table_of("x", ("Name",), ("Mean",), [(text, "1"), ("after", "2")])))
     assert [cell.replace("\u2060", "") for cell in cells] == ["Name", "Mean", shown(text), "1", "after", "2"]
     assert not [cell for cell in cells if MENTION.search(cell)]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@law_over("text", HOSTILE)
 def test_a_hostile_text_is_one_entry_of_a_list(text):
     (entry,) = texts_in(f"- {escaped(text)}\n")
     assert entry.replace("\u2060", "") == shown(text)
