@@ -1,6 +1,6 @@
--- rated_preferences: one row per row of given_ratings whose criterion compares the output with another model's, as a row
--- of the table `preferences`: of the run $run_id, or of the latest one with both outputs if it is null. Side A is the
--- output of the model and checkpoint that comes first by name. likert_value: the rating's score.
+-- rated_preferences: one row per rating of given_ratings whose criterion compares the output with another model's, as a
+-- row of the table `preferences`: of the run $run_id, or of the latest one with both outputs if it is null. Side A is
+-- the output of the model and checkpoint that comes first by name. likert_value: the rating's score.
 with pairs as (
     select
         given.*,

@@ -61,7 +61,8 @@ def row_of_session(session_id: str, read: Iterable[tuple[Part, Sequence[Turn]]],
         if len(turn.message) == 1 and reply in with_content:  # its thoughts alone
             continue
         with_content.add(reply)
-        about = {**turn.about, "tokens": tokens.pop(reply, None)} | ({} if is_whole else {"agent": None})
+        counted = None if turn.message["role"] == "tool" else tokens.pop(reply, None)
+        about = {**turn.about, "tokens": counted} | ({} if is_whole else {"agent": None})
         turns.append(turn._replace(about={name: value for name, value in about.items() if value is not None}))
     return row_of_conversation(turns[::-1], model, {"trace_id": session_id, "session_id": session_id})
 

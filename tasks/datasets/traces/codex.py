@@ -4,6 +4,7 @@ Shapes: `RolloutItem` of openai/codex, codex-rs/protocol. Messages stand twice, 
 (`response_item`), which is read here, and as events for the screen.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,11 @@ from gradebook.tasks.datasets.traces.messages import Turn, chat_messages, row_of
 
 _LINES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 _INSTRUCTIONS = ("system", "developer")
+# How newer commands begin their output.
+_EXIT = re.compile(
+    r"(?:Exit code: (?P<shell>-?\d{1,9})\n)?(?:Chunk ID: .*\n)?Wall time: (?P<seconds>\d{1,9}(?:\.\d{1,9})?) seconds\n"
+    r"(?:Process exited with code (?P<exec>-?\d{1,9})\n)?"
+)
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
 
 
@@ -106,9 +112,14 @@ def _result(item: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     is_wrapped = isinstance(output, dict) or (isinstance(fields.get("output"), str) and bool(metadata))
     wrapped = fields if is_wrapped else {}
     text = wrapped.get("output", wrapped.get("content")) if wrapped else output
+    chat = chat_messages([{"role": "tool", "content": text}]) if isinstance(text, list) else []
+    text = chat[0]["content"] if chat else text
     message = {"role": "tool", "tool_call_id": item.get("call_id"), "content": text if text is not None else ""}
-    failed = metadata.get("exit_code") not in (0, None) or wrapped.get("success") is False
-    duration = amount_of("duration_seconds", metadata.get("duration_seconds"))
+    stated = _EXIT.match(text) if isinstance(text, str) else None
+    code = int(stated["shell"] or stated["exec"] or 0) if stated else metadata.get("exit_code")
+    failed = code not in (0, None) or wrapped.get("success") is False
+    seconds = float(stated["seconds"]) if stated else metadata.get("duration_seconds")
+    duration = amount_of("duration_seconds", seconds)
     return message | ({"is_error": True} if failed else {}), {} if duration is None else {"latency_ms": duration * 1e3}
 
 

@@ -172,7 +172,7 @@ def _turns(sample: Mapping[str, Any]) -> list[Turn]:
         about |= tools.get(message.get("tool_call_id"), {})
         is_silent = "tokens" in about  # a reply that only thought
         turns += [
-            Turn(chat_message, about)
+            Turn(chat_message, about if chat_message["role"] != "tool" or message.get("role") == "tool" else {})
             for chat_message in chat_messages([message]) or ([{"role": "assistant"}] * is_silent)
         ]
         turns += other_turns.pop(message.get("id"), ())

@@ -503,3 +503,38 @@ def test_sub_agents_of_atif_are_steps_behind_their_call_and_copied_usage_counts_
     assert (row["output"], _sum(row, "tokens")) == ("Gate B4.", 37)
     assert [step.get("agent") for step in row["steps"]] == [None, None, None, "guide", None]
     assert row["prompt"][0]["content"][1]["image_url"] == {"url": "file:gates.png"}
+
+
+def _rows_of_lines(folder: Path, *lines: Mapping[str, Any]) -> list[Any]:
+    path = folder / "lines.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return [raw.content for raw in read_rows([path], {})]
+
+
+def test_a_tool_of_the_provider_leaves_a_reply_of_claude_code_its_tokens(tmp_path: Path) -> None:
+    parts = [
+        {"type": "server_tool_use", "id": "w", "name": "web_search", "input": {"query": "gate"}},
+        {"type": "web_search_tool_result", "tool_use_id": "w", "content": [{"type": "text", "text": "B4"}]},
+        {"type": "text", "text": "Gate B4."},
+    ]
+    reply = {"id": "m1", "role": "assistant", "content": parts, "usage": {"input_tokens": 90, "output_tokens": 10}}
+    asked = {"sessionId": "s", "type": "user", "message": {"role": "user", "content": _Q}}
+    (row,) = _rows_of_lines(tmp_path, asked, {"sessionId": "s", "type": "assistant", "message": reply})
+    assert (row["output"], _sum(row, "tokens")) == ("Gate B4.", 100)
+
+
+@pytest.mark.parametrize(
+    ("begin", "is_failed"),
+    [
+        ("Exit code: 1\nWall time: 1.5 seconds\n", True),
+        ("Chunk ID: 9a\nWall time: 1.5 seconds\nProcess exited with code 1\n", True),
+        ("Exit code: 0\nWall time: 1.5 seconds\n", False),
+    ],
+)
+def test_a_command_of_codex_fails_by_the_exit_code_in_its_text(begin: str, is_failed: bool, tmp_path: Path) -> None:
+    made = {"type": "function_call", "call_id": "c1", "name": "exec_command", "arguments": '{"cmd": "ls"}'}
+    done = {"type": "function_call_output", "call_id": "c1", "output": f"{begin}Output:\nB4"}
+    items = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": _Q}]}, made, done]
+    (row,) = _rows_of_lines(tmp_path, *({"type": "response_item", "payload": item} for item in items))
+    (step,) = (step for step in row["steps"] if step["kind"] == "tool")
+    assert ("error" in step, step["latency_ms"]) == (is_failed, 1500)
