@@ -293,14 +293,22 @@ def _analyse_pair(
     make_overall_pairs(connection, RunPair(plan.baseline_run_id or "", run.run_id), pair.groups)
     parameters = {"order": [str(_order_file(run.folder))], "weights": run.rubric.weights}
     pairs = connection.execute(query("comparing/stop_pairs"), parameters).to_arrow_table()
-    positions, differences = (column.to_numpy() for column in pairs.columns)
+    positions, differences, *bounds_of_missing = (column.to_numpy() for column in pairs.columns)
     rule = replace(read_stop_rule(plan.rule), alpha=plan.alpha)
-    analysis = analyse_interim(rule, ends, positions, differences, pair.unit_count, bounds, -plan.margin)
-    mean, low, high = (None if isnan(figure) else figure for figure in (analysis.mean, analysis.low, analysis.high))
+    least, most = (
+        analyse_interim(rule, ends, positions, values, pair.unit_count, bounds, -plan.margin)
+        for values in bounds_of_missing
+    )
+    # A missing score has its worst value for the side that a decision favours.
+    decided = least if least.sign > 0 else most if most.sign < 0 else None
+    is_known = ~np.isnan(differences)
+    mean = float(differences[is_known].mean()) if is_known.any() else None
+    low, high = (None if isnan(end) else end for end in (least.low, most.high))
     decision: Decision = "undecided"
-    if analysis.sign:
-        decision = "worse" if analysis.sign < 0 else "better" if analysis.low > 0 or not plan.margin else "not worse"
-    return PairAnalysis(pair.name, decision, analysis.decided_at, analysis.n, mean, low, high, analysis.level)
+    if decided is not None:
+        decision = "worse" if decided.sign < 0 else "better" if least.low > 0 or not plan.margin else "not worse"
+    decided_at = None if decided is None else decided.decided_at
+    return PairAnalysis(pair.name, decision, decided_at, int(is_known.sum()), mean, low, high, least.level)
 
 
 def _bounds(rubric: Rubric, folder: RunFolder) -> Interval:

@@ -268,19 +268,26 @@ def test_a_named_baseline_that_can_decide_nothing_is_refused(folder):
         evaluate(folder, "worse", range(100, 130), stop="suite", baseline="base")
 
 
-@pytest.mark.parametrize(("weights", "differences"), [("cases", [0.5, 1.0]), ("outputs", [0.25, 0.75, 1.0])])
+@pytest.mark.parametrize(
+    ("weights", "differences"), [("cases", [0.5, 1.0, None]), ("outputs", [0.25, 0.75, 1.0, None])]
+)
 def test_a_look_counts_each_case_once_unless_the_rubric_weighs_outputs(tmp_path, weights, differences):
-    (tmp_path / "order.json").write_text('[{"case_id": "x", "position": 0}, {"case_id": "y", "position": 1}]')
+    cases = [{"case_id": case, "position": position} for position, case in enumerate("xyz")]
+    (tmp_path / "order.json").write_text(json.dumps(cases))
     order = str(tmp_path / "order.parquet")
     with open_database() as connection:
         connection.execute(f"copy (from '{tmp_path / 'order.json'}') to '{order}' (format parquet)")
         connection.execute(
-            "create table compared_outputs as select place, case_id, true as has_partner "
-            "from (values (0, 'x'), (1, 'x'), (2, 'y')) as outputs (place, case_id)"
+            "create table compared_outputs as select place, case_id, 'b' as side, true as has_partner, "
+            "0.2 as score_low, 0.8 as score_high "
+            "from (values (0, 'x'), (1, 'x'), (2, 'y'), (3, 'z')) as outputs (place, case_id)"
         )
         connection.execute(
             "create table compared_pairs as select place, 0.0 as score_a, score_b, true as is_pair "
-            "from (values (0, 0.25), (1, 0.75), (2, 1.0)) as pairs (place, score_b)"
+            "from (values (0, 0.25), (1, 0.75), (2, 1.0), (3, null)) as pairs (place, score_b)"
         )
         rows = read_rows(connection, query("comparing/stop_pairs"), order=[order], weights=weights)
     assert [row["difference"] for row in rows] == differences
+    # A missing score has its bounds, so that a look decides only what holds for any of its values.
+    assert [row["least"] for row in rows] == [*differences[:-1], 0.2]
+    assert [row["most"] for row in rows] == [*differences[:-1], 0.8]
