@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 from xml.etree import ElementTree
 
 import vl_convert
@@ -24,7 +24,7 @@ from gradebook.tasks.reporting.rendering import page_values, theme
 
 SVG = "http://www.w3.org/2000/svg"
 LINK = "{http://www.w3.org/1999/xlink}href"
-CASES = "#cases?"  # begins the link of a mark to cases
+CASES, RUN = "#cases?", "#run?"  # begin the link of a mark to cases, and to a run
 PNG_SCALE = 2.0  # pixels per unit
 REMS_A_UNIT = 1.3 / 16  # of a chart in a page: letters of 11 units are a little smaller than the text
 SHOWN = "shown"
@@ -55,6 +55,11 @@ def cases_link(**filters: str) -> str:
     A drawn mark has it as `data-cases`, and its description as `data-name`: only pages of a server lead to cases.
     """
     return CASES + urlencode({name: value for name, value in filters.items() if value})
+
+
+def run_link(run_id: str) -> str:
+    """Link of a mark to a run, for a row's `href`; a drawn mark has it as `data-run`."""
+    return RUN + quote(run_id, safe="")
 
 
 def draw_svg(specification: str | dict[str, Any]) -> str:
@@ -160,7 +165,9 @@ def _tidied(svg: str) -> str:
         for name in ("role", "aria-roledescription", "aria-hidden", "class"):
             attributes.pop(name, None)
         if LINK in attributes:  # Vega makes it an address of its own host
-            attributes["data-cases"] = attributes.pop(LINK).partition(CASES)[2]
+            link = attributes.pop(LINK)
+            name, start = ("data-run", RUN) if RUN in link else ("data-cases", CASES)
+            attributes[name] = link.partition(start)[2]
             attributes["data-name"] = next(filter(None, (part.get("aria-label") for part in element.iter())), "cases")
         if "id" in attributes:
             attributes["id"] = f"{prefix}-{attributes['id']}"

@@ -17,6 +17,7 @@ from gradebook.tasks.comparing.figures import ComparedRow
 from gradebook.tasks.comparing.sentences import outcome_word
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.run_tables import (
     badges_of,
     compared_rows,
@@ -38,7 +39,7 @@ from gradebook.tasks.reporting.sections.cost import read_cost
 from gradebook.tasks.reporting.sections.criteria import read_criteria
 from gradebook.tasks.reporting.sections.examples import read_examples
 from gradebook.tasks.reporting.sections.guards import read_guards
-from gradebook.tasks.reporting.sections.history import read_history
+from gradebook.tasks.reporting.sections.history import read_history, read_points
 from gradebook.tasks.reporting.sections.outcomes import read_outcomes_section
 from gradebook.tasks.reporting.sections.people import read_people
 from gradebook.tasks.reporting.sections.scores import read_scores
@@ -72,6 +73,21 @@ SECTIONS: tuple[tuple[str, str, Callable[[ReportSource], Any]], ...] = (
     ("trust", "Trust", read_trust),
     ("examples", "Examples", read_examples),
 )
+
+
+COMPARED = ("scores", "change", "spread", "examples")  # sections that read the comparison
+# Sections that few runs have, each with a reading that is empty for the others, and takes no picture to find out.
+_RARE: dict[str, Callable[[ReportSource], Any]] = {
+    "agents": lambda source: source.rows(query("reporting/agent_runs"), run_id=source.run_id),
+    "history": lambda source: any(point.before for point in read_points(source).values()),
+    "guards": read_guards,
+    "outcomes": read_outcomes_section,
+}
+
+
+def section_names(source: ReportSource) -> tuple[tuple[str, str], ...]:
+    """Ids and headings of the sections that a run has something for."""
+    return tuple((name, heading) for name, heading, _ in SECTIONS if name not in _RARE or _RARE[name](source))
 
 
 def write_report(

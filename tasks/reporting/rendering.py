@@ -19,7 +19,7 @@ from typing import Any
 
 import jinja2
 import yaml
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from gradebook.rubrics.prompts.reply_parser import read_requirements
 from gradebook.rubrics.text.tables import Table
@@ -58,6 +58,11 @@ def _shown(value: Any) -> Any:
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
+def breakable(name: str) -> Markup:
+    """Name as HTML that may be broken after an underscore, a slash or a hyphen, and nowhere else."""
+    return Markup(re.sub(r"(?<=[_/\-])(?=\w)", "<wbr>", str(escape(visible(name)))))
+
+
 @cache
 def environment() -> jinja2.Environment:
     """Jinja environment of the pages' templates; all values are escaped."""
@@ -69,8 +74,10 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=_shown,
     )
-    filters = {"score": score_words, "signed": signed_words, "p": p_words, "sd": sqrt_words}
-    jinja.filters |= filters | {"rate": rate_words, "usd": price_words, "count": "{:,}".format}
+    filters = {"score": score_words, "signed": signed_words, "p": p_words, "sd": sqrt_words, "breakable": breakable}
+    jinja.filters |= (
+        {"breakable": breakable} | filters | {"rate": rate_words, "usd": price_words, "count": "{:,}".format}
+    )
     jinja.globals |= {
         "span": difference_interval_words,
         "theme": theme(),

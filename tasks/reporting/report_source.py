@@ -110,23 +110,33 @@ class ReportSource:
 
 
 @contextmanager
-def opened_source(lake: Lake, summary: RunSummary, against: str | None = None) -> Iterator[ReportSource]:
+def opened_source(
+    lake: Lake, summary: RunSummary, against: str | None = None, *, is_compared: bool = True
+) -> Iterator[ReportSource]:
     """Open the source of a published run's report. against: run to compare with, instead of its baseline.
 
+    is_compared: False where no section to be read needs the comparison, which takes a second.
     Raises `InputError` if there is no such run, or nothing to compare.
     """
     with connect(lake, read_only=True, is_pinned=True) as connection:
         if lake.at is None:  # an earlier version may lack tables
             copy_small_tables(connection)
-        yield read_source(connection, lake, summary, against)
+        yield read_source(connection, lake, summary, against, is_compared=is_compared)
 
 
 def read_source(
-    connection: duckdb.DuckDBPyConnection, lake: Lake, summary: RunSummary, against: str | None = None
+    connection: duckdb.DuckDBPyConnection,
+    lake: Lake,
+    summary: RunSummary,
+    against: str | None = None,
+    *,
+    is_compared: bool = True,
 ) -> ReportSource:
     """Read the source of a report by a pinned connection to the lake; arguments as of `opened_source`."""
     comparison, fault = summary.comparison, None
-    if against is not None:
+    if not is_compared:
+        comparison = None
+    elif against is not None:
         comparison = _compare_with(connection, lake, summary, against)
     elif comparison is None and len(summary.scores) > 1:
         comparison, fault = _compare_best(connection, lake, summary)

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from pathlib import PurePath
 from threading import Lock
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -15,6 +16,7 @@ from starlette.routing import Route
 from gradebook.rubrics.model.errors import GradebookError, InputError
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import latest_version
+from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.published.summary import RunSummary, summarise
 from gradebook.tasks.reporting.rendering import page_text, render, script
 from gradebook.tasks.viewing.edited import RubricFolder
@@ -136,6 +138,12 @@ class Frame:
     def fault(self, sentence: str, status: int) -> HTMLResponse:
         """Page that says what is wrong."""
         return HTMLResponse(self.render("fault.html.j2", "gradebook", sentence=sentence, status=status), status)
+
+
+def data_name(run: Row) -> str:
+    """Name of a run's data without its folders; "" for none."""
+    dataset = run["dataset"] or ""
+    return PurePath(dataset).name or dataset
 
 
 def page_number(text: str | None) -> int:

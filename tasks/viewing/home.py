@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import PurePath
 from typing import Self
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from starlette.routing import Route
 
-from gradebook.rubrics.text.wording import price_words, score_words, signed_words
+from gradebook.rubrics.text.wording import price_words, score_words, signed_words, total_price_words
 from gradebook.tasks.comparing.verdict import NextStep
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
@@ -19,7 +18,7 @@ from gradebook.tasks.published.run_tables import mean_words, weakest_words
 from gradebook.tasks.published.runs import read_runs
 from gradebook.tasks.published.summary import stated_outcome, stated_word
 from gradebook.tasks.viewing.cases import step_links
-from gradebook.tasks.viewing.frame import Frame, count_pages, page_number
+from gradebook.tasks.viewing.frame import Frame, count_pages, data_name, page_number
 
 RUNS_A_PAGE = 50
 MOST_RUBRICS = 12
@@ -83,7 +82,8 @@ class TrendLine:
 class RubricLine:
     """Last run of a rubric: its verdict, in the words of its publication, and the trend of its models.
 
-    next_step: what to do first; links: labels and addresses of the cases that it names.
+    next_step: what to do first; links: labels and addresses of the cases that it names. change: address of what
+    changed since its baseline, or without one since the run before; "" for the first run.
     """
 
     run: Row
@@ -92,6 +92,7 @@ class RubricLine:
     trends: tuple[TrendLine, ...]
     next_step: NextStep | None
     links: tuple[tuple[str, str], ...]
+    change: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +111,13 @@ class RunLine:
 class HomePage:
     """Contents of the home page. run_count: runs that pass the filters; page_count: pages of them, at least 1.
 
-    nights: runs of the last night; checkpoints: last decisions, as rows of viewing/checkpoints.
+    nights: runs of the last night; night_cost: their sum as text. checkpoints: last decisions, as rows of
+    viewing/checkpoints.
     """
 
     rubrics: tuple[RubricLine, ...]
     nights: tuple[RunLine, ...]
+    night_cost: str
     checkpoints: tuple[Row, ...]
     runs: tuple[RunLine, ...]
     run_count: int
@@ -135,7 +138,8 @@ def read_home_page(lake: Lake, filters: Filters) -> HomePage:
             sentences = stated.lines or stated.unmet
             trends, step = _trends(history, last["run_id"]), stated.next_step
             links = () if step is None else step_links(last["run_id"], step)
-            rubrics.append(RubricLine(last, stated.word, sentences, trends, step, links))
+            change = _change_address(last, runs)
+            rubrics.append(RubricLine(last, stated.word, sentences, trends, step, links, change))
         models = dict(connection.execute(_MODELS).fetchall()) if filters.text else {}
         passing = [row for row in runs if _passes(row, models.get(row["run_id"], ()), filters)]
         if filters.verdict:
@@ -143,10 +147,39 @@ def read_home_page(lake: Lake, filters: Filters) -> HomePage:
         page_count = count_pages(len(passing), RUNS_A_PAGE)
         start = (min(filters.page, page_count) - 1) * RUNS_A_PAGE
         lines = tuple(_run_line(row, stated_word(connection, lake, row)) for row in passing[start:][:RUNS_A_PAGE])
-        nights = tuple(_run_line(row, stated_word(connection, lake, row)) for row in _last_night(runs))
+        night_runs = _last_night(runs)
+        nights = tuple(_run_line(row, stated_word(connection, lake, row)) for row in night_runs)
         checkpoints = read_rows(connection, query("viewing/checkpoints"), limit=MOST_CHECKPOINTS)
     ids = tuple(sorted({str(row["rubric_id"]) for row in runs}))
-    return HomePage(tuple(rubrics), nights, checkpoints, lines, len(passing), page_count, filters, ids, len(runs))
+    return HomePage(
+        tuple(rubrics),
+        nights,
+        _cost_of(night_runs),
+        checkpoints,
+        lines,
+        len(passing),
+        page_count,
+        filters,
+        ids,
+        len(runs),
+    )
+
+
+def _change_address(last: Row, runs: Sequence[Row]) -> str:
+    """Address of what changed in the last run of a rubric. runs: newest first."""
+    if last["baseline_run_id"]:
+        return f"/runs/{quote(last['run_id'], safe='')}/sections/change"
+    published = [
+        row["run_id"] for row in runs if row["rubric_id"] == last["rubric_id"] and row["status"] == "published"
+    ]
+    before = next((run_id for run_id in published if run_id != last["run_id"]), None)
+    return "" if before is None else "/compare?" + urlencode({"a": before, "b": last["run_id"]})
+
+
+def _cost_of(runs: Sequence[Row]) -> str:
+    """Sum of what runs cost, as text."""
+    known = [row["cost_usd"] for row in runs if row["cost_usd"] is not None]
+    return total_price_words(sum(known) if known else None, len(runs) - len(known))
 
 
 def _last_night(runs: Sequence[Row]) -> list[Row]:
@@ -172,8 +205,7 @@ def _has_verdict(word: str | None, verdict: str) -> bool:
 
 
 def _run_line(run: Row, word: str | None) -> RunLine:
-    data = PurePath(run["dataset"] or "").name or run["dataset"] or ""
-    return RunLine(run, word, data, mean_words(run), weakest_words(run), price_words(run["cost_usd"]))
+    return RunLine(run, word, data_name(run), mean_words(run), weakest_words(run), price_words(run["cost_usd"]))
 
 
 def _trends(history: Sequence[Row], run_id: str) -> tuple[TrendLine, ...]:

@@ -41,10 +41,13 @@ def routes(frame: Frame) -> list[Route]:
 
 @dataclass(frozen=True, slots=True)
 class RubricList:
-    """Rubrics of a lake, a row of rubric_store/versions for the newest version of each, and the shipped ones."""
+    """Rubrics of a lake and the shipped ones.
+
+    stored: rows of rubric_store/versions for the newest version of each, with version_count; run_count and last_used_at
+    are of all its versions.
+    """
 
     stored: tuple[Row, ...]
-    version_counts: dict[str, int]
     shipped: tuple[str, ...]
 
 
@@ -52,12 +55,18 @@ def read_rubric_list(lake: Lake) -> RubricList:
     """Read the list of rubrics."""
     with connect_up_to_date(lake, is_pinned=True) as connection:
         versions = read_rows(connection, query("rubric_store/versions"))
-    newest: dict[str, Row] = {}
-    counts: dict[str, int] = {}
+    of_rubrics: dict[str, list[Row]] = {}
     for row in versions:
-        newest.setdefault(row["rubric_id"], row)
-        counts[row["rubric_id"]] = counts.get(row["rubric_id"], 0) + 1
-    return RubricList(tuple(newest.values()), counts, tuple(name for name in shipped_rubrics() if name not in newest))
+        of_rubrics.setdefault(row["rubric_id"], []).append(row)
+    stored = tuple(_rubric_row(rows) for rows in of_rubrics.values())
+    return RubricList(stored, tuple(name for name in shipped_rubrics() if name not in of_rubrics))
+
+
+def _rubric_row(versions: Sequence[Row]) -> Row:
+    """Newest version of a rubric with the runs of all. versions: newest first."""
+    used = [row["last_used_at"] for row in versions if row["last_used_at"] is not None]
+    counts = {"run_count": sum(row["run_count"] for row in versions), "version_count": len(versions)}
+    return versions[0] | counts | {"last_used_at": max(used, default=None)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ with final as (
         output_count,
         case when stopped_at is not null then settings::json -> 'stopping' ->> 'brief' end as stopped,
         cost_usd,
+        settings ->> 'baseline_run_id' as baseline_run_id,
     from runs
     where status = 'published'
     qualify row_number() over (

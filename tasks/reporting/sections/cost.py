@@ -20,7 +20,7 @@ from gradebook.tasks.ledger.spending import CostSum, Spending, sum_spending
 from gradebook.tasks.planning.estimates import FEWEST_QUESTIONS, sum_spread
 from gradebook.tasks.planning.plan import sum_costs
 from gradebook.tasks.published.run_tables import cost_table
-from gradebook.tasks.reporting.charts import Figure, distinct_labels, draw
+from gradebook.tasks.reporting.charts import Figure, cases_link, distinct_labels, draw
 from gradebook.tasks.reporting.report_source import ReportSource
 from gradebook.tasks.system.shell import shell_line
 from gradebook.tasks.workspace.timings import stage_label
@@ -32,11 +32,15 @@ _NAMES = {"(own)": "criteria of rows", "(feedback)": "written feedback"}
 
 @dataclass(frozen=True, slots=True)
 class _Bar:
-    """Bar of a chart. parts: the amount of each part, None if unknown; words: the total as text."""
+    """Bar of a chart. parts: the amount of each part, None if unknown; words: the total as text.
+
+    criterion_id: of the cases that the bar leads to; "" for none.
+    """
 
     name: str
     parts: tuple[float | None, ...]
     words: str
+    criterion_id: str = ""
 
     @property
     def amount(self) -> float:
@@ -97,7 +101,7 @@ def _paid_bar(costs: CostSum) -> _Bar:
     amounts = [usd for usd in (costs.billed_usd, costs.saved_usd) if usd is not None]
     text = total_price_words(sum(amounts) if amounts else None, _unknown_count(costs))
     name = costs.part or ""
-    return _Bar(_NAMES.get(name, name), (costs.billed_usd, costs.saved_usd), text)
+    return _Bar(_NAMES.get(name, name), (costs.billed_usd, costs.saved_usd), text, "" if name in _NAMES else name)
 
 
 def _sum_cells(costs: CostSum) -> tuple[str, ...]:
@@ -124,7 +128,11 @@ def _times(name: str, title: str, heading: str, seconds: dict[str, float], why: 
     total_s = sum(seconds.values())
     if not total_s:
         return None
-    bars = [_Bar(part_name, (cpu_s,), seconds_words(cpu_s)) for part_name, cpu_s in seconds.items()]
+    linked = set() if heading != "Criterion" else seconds.keys() - _NAMES.values()
+    bars = [
+        _Bar(part_name, (cpu_s,), seconds_words(cpu_s), part_name if part_name in linked else "")
+        for part_name, cpu_s in seconds.items()
+    ]
     first = bars[0]
     share = rate_words(first.amount / total_s)
     sentence = f"Most CPU time went to {first.name}: {first.words}, {share} of {seconds_words(total_s)}{why}."
@@ -162,7 +170,8 @@ def _drawn(bars: Sequence[_Bar], parts: tuple[str, ...], unit: str) -> Markup:
 def _rows(name: str, bar: _Bar, parts: tuple[str, ...]) -> Iterator[Row]:
     for order, (part, amount) in enumerate(zip(parts, bar.parts, strict=True)):
         tip = f"{name}: {bar.words}" if len(parts) == 1 else f"{name}: {price_words(amount)} {part}"
-        yield {"name": name, "part": part, "amount": amount or 0.0, "order": order, "tip": tip}
+        link = {"href": cases_link(criterion=bar.criterion_id)} if bar.criterion_id else {}
+        yield {"name": name, "part": part, "amount": amount or 0.0, "order": order, "tip": tip, **link}
 
 
 # Newest run with enough questions to estimate the variance of a question's price; may be this run.

@@ -10,7 +10,7 @@ from gradebook.rubrics.text.tables import Table, table_of
 from gradebook.rubrics.text.wording import counted, difference_interval_words, interval_words, score_words, signed_words
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.lake.sql import query
-from gradebook.tasks.reporting.charts import Colour, Figure, distinct_labels, draw, labels_of, shortened
+from gradebook.tasks.reporting.charts import Colour, Figure, distinct_labels, draw, labels_of, run_link, shortened
 from gradebook.tasks.reporting.report_source import MOST_DRAWN, ReportSource
 
 MOST_RUNS = 30
@@ -252,6 +252,7 @@ def _row(points: Points, point: Point, by_model: dict[str, Series]) -> Row:
         "place_linked": None if linked is None else linked.place + line.offset,
         "mean_linked": point.linked_mean,
         "tip": f"{line.label}{checkpoint} in {shortened(point.run_id)}: {score_words(point.mean)}{interval}{stopped}",
+        "href": run_link(point.run_id),
     }
 
 
@@ -374,6 +375,7 @@ def _rows(points: Points, means: Means, series: Sequence[Series], labels: Mappin
             "place_before": points[point.before].place if earlier is not None and point.before else None,
             "mean_before": None if earlier is None else earlier["mean"],
             "tip": f"{labels[criterion_id]}, {line.label} in {shortened(key[0])}: {score_words(row['mean'])}",
+            "href": run_link(key[0]),
         }
 
 

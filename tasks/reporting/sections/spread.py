@@ -111,7 +111,8 @@ def _mark(block: Block, group: Group, row: Row) -> Row:
         f"{block.name}, {group.label}: median {words['median']}, middle half {words['lower']} to {words['upper']}, "
         f"5% to 95% {words['low']} to {words['high']}, mean {score_words(row['mean'])}"
     )
-    return {**quantiles, "mean": row["mean"], "tip": tip}
+    link = cases_link(grid="criteria", model=group.name)
+    return {**quantiles, "mean": row["mean"], "tip": tip, "href": link}
 
 
 def _box_sentence(source: ReportSource, blocks: Sequence[Block], drawn: Sequence[Block], overall_count: int) -> str:
@@ -442,10 +443,10 @@ MOST_OUTLIERS = 8  # named of a model
 
 @dataclass(frozen=True, slots=True)
 class Outliers:
-    """Outliers of a model: their number, and the farthest as anchor, case and score."""
+    """Outliers of a model: their number, and the farthest as anchor, case as shown, score and id of the case."""
 
     words: str
-    outputs: tuple[tuple[str, str, str], ...]
+    outputs: tuple[tuple[str, str, str, str], ...]
 
 
 def read_outliers(source: ReportSource) -> tuple[Outliers, ...]:
@@ -458,7 +459,7 @@ def read_outliers(source: ReportSource) -> tuple[Outliers, ...]:
         Outliers(
             f"{names[group]}: {counted(rows_by_group[group][0]['outlier_count'], 'outlier')}",
             tuple(
-                (anchor_of(row["output_id"]), shortened(row["case_id"]), score_words(row["score"]))
+                (anchor_of(row["output_id"]), shortened(row["case_id"]), score_words(row["score"]), row["case_id"])
                 for row in rows_by_group[group]
             ),
         )

@@ -133,16 +133,25 @@ def test_home_shows_the_last_night_the_checkpoints_and_the_cases_to_read(tmp_pat
     with viewer(lake) as client:
         page = client.get("/").text
         queue = page.partition('id="queue"')[2].partition('id="runs"')[0]
-        assert re.findall(r'href="/runs/([^"]+)"', queue) == [
-            "night",
-            "night",
-            "night",
-        ]  # of the night, two checkpoints
+        links = re.findall(r'href="/runs/([^"]+)"', queue)
+        assert links == ["night", "night/sections/cost", "night", "night"]  # of the night, two checkpoints
         assert "1 checkpoint undecided" in queue
         assert queue.index("m @ 2") < queue.index("m @ 1")
     publish_run(tmp_path, {"good": 12, "bad": 4}, CRITERIA, run_id="last")
     with viewer(lake) as client:
         assert '<a href="/runs/last/cases/c10"><bdi>c10</bdi></a>' in client.get("/").text  # bad says no in c4 to c11
+
+
+def test_pages_lead_from_what_they_show_to_what_is_behind_it(client: TestClient):
+    home, run = client.get("/").text, client.get("/runs/b").text
+    assert home.count('class="trend"') == 2  # other answers to the same cases are comparable
+    assert '<a href="/compare?a=a&amp;b=b">What changed</a>' in home or "/runs/b/sections/change" in home
+    sections = set(re.findall(r'"/runs/b/sections/(\w+)"', run))
+    assert "spread" in sections and not sections & {"agents", "guards", "outcomes"}  # empty ones
+    assert re.search(r'"/runs/b/cases\?grid=criteria&(amp;)?model=bad"', client.get("/runs/b/sections/spread").text)
+    assert 'href="/runs/a"' in client.get("/runs/b/sections/history").text
+    rubrics = client.get("/rubrics").text
+    assert re.findall(r'data-label="Runs">(?:<a[^>]*>)?(\d+)', rubrics) == ["2"]
 
 
 @pytest.mark.nightly
