@@ -169,6 +169,24 @@ def register_draft(lake: Lake, rubric: Rubric, read_digest: str, now: datetime) 
     register_rubric(lake, rubric, RubricState.draft, now, refuse)
 
 
+def activate_draft(lake: Lake, rubric: Rubric, read_digest: str, now: datetime) -> None:
+    """Make a stored draft active. read_digest: of the draft that the reader has seen.
+
+    Raises `OtherText` for a draft of another text, `InputError` for a version that is no draft.
+    """
+    name = f"{rubric.id} {rubric.version}"
+
+    def refuse(connection: duckdb.DuckDBPyConnection) -> None:
+        row = connection.execute(_DIGEST, [rubric.id, rubric.version]).fetchone()
+        state = None if row is None else _state(connection, rubric)
+        if state != RubricState.draft:
+            raise InputError("version", f"{name}, which is {state or 'not'} in {lake.name}", "a draft")
+        if row is None or row[0] != read_digest:
+            raise OtherText("draft", f"another text of {name} in {lake.name}", "the one that was read")
+
+    register_rubric(lake, rubric, RubricState.active, now, refuse)
+
+
 def refuse_inactive_rubric(lake: Lake, rubric: Rubric) -> None:
     """Raise `InputError` for a version that is a draft or retired."""
     state = RubricState.active

@@ -11,13 +11,14 @@ from functools import partial
 from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from gradebook.rubrics.files.dump import rubric_yaml
 from gradebook.rubrics.files.load import parse_rubric
 from gradebook.rubrics.files.versions import next_version, required_step, step_fault
 from gradebook.rubrics.lint.findings import LintFinding
@@ -34,7 +35,15 @@ from gradebook.tasks.published.cost_preview import preview_change
 from gradebook.tasks.published.runs import read_runs
 from gradebook.tasks.reporting.rendering import render
 from gradebook.tasks.reporting.site import version_changes
-from gradebook.tasks.rubric_store.versions import OtherText, list_versions, register_draft, version_before
+from gradebook.tasks.rubric_store.files import refuse_unfit_text
+from gradebook.tasks.rubric_store.versions import (
+    OtherText,
+    activate_draft,
+    list_versions,
+    register_draft,
+    stored_rubric,
+    version_before,
+)
 from gradebook.tasks.runs.function_settings import read_function_settings
 from gradebook.tasks.viewing.edited import MOST_TEXT, RubricFolder, Source, read_source, stored_digest, with_line_feeds
 from gradebook.tasks.viewing.frame import Editing, Frame
@@ -108,9 +117,13 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class OtherVersion:
-    """Text that another person stored meanwhile. lines: lines of a diff with their kinds, from theirs to this one."""
+    """Stored text that differs from the editor's. lines: lines of a diff with their kinds, from the stored one to this.
+
+    is_new: whether the form named a file that its author had not opened; else another person stored it meanwhile.
+    """
 
     what: str
+    is_new: bool
     text: str
     lines: tuple[tuple[str, str], ...]
 
@@ -213,6 +226,7 @@ class Editor:
             "try": self._try,
             "save": self._save,
             "register": self._register,
+            "activate": self._activate,
         }
         action = actions.get(fields.get("action", ""))
         if action is None:
@@ -263,7 +277,7 @@ class Editor:
             self._parse(state)
             self._folder.save(name, state.text, source.read_digest if name == source.file else "")
         except OtherText:
-            return self._conflict(state, f"the file {name}")
+            return self._conflict(state, name)
         except GradebookError as error:
             return HTMLResponse(self.page(replace(state, fault=f"Not saved: {error}")), 400)
         return RedirectResponse("/edit?" + urlencode({"file": name, "done": "saved"}), 303)
@@ -279,15 +293,30 @@ class Editor:
         names = {"rubric": rubric.id, "version": rubric.version, "done": "registered"}
         return RedirectResponse("/edit?" + urlencode(names), 303)
 
+    def _activate(self, state: EditState, _fields: Fields) -> Response:
+        """Activate the stored draft that the form names, if it still has the digest that its reader saw."""
+        source = state.source
+        rubric = stored_rubric(self._lake, f"{source.rubric_id}@{source.version}")
+        if rubric is None:
+            raise InputError("rubric", f"{source.rubric_id} {source.version}"[:200], "a version that the lake stores")
+        try:
+            refuse_unfit_text(rubric, rubric_yaml(rubric), f"{rubric.id} {rubric.version}")
+            activate_draft(self._lake, rubric, source.draft_digest, datetime.now(UTC))
+        except GradebookError as error:
+            return self._frame.fault(f"Not activated: {error}", 409)
+        address = f"/rubrics/{quote(rubric.id, safe='')}?{urlencode({'version': rubric.version})}"
+        return RedirectResponse(address, 303)
+
     def _conflict(self, state: EditState, what: str, draft: Rubric | None = None) -> Response:
         """Page with both texts. Sent again, the form replaces the text that it shows, and no later one."""
+        is_new = draft is None and state.file != state.source.file
         if draft is None:
             theirs, digest = self._folder.read(state.file)
             source = replace(state.source, file=state.file, rubric_id="", version="", read_digest=digest)
         else:
             theirs = read_source(self._lake, self._folder, "", draft.id, draft.version).text
             source = replace(state.source, draft_digest=stored_digest(self._lake, draft))
-        other = OtherVersion(what, theirs, _differing_lines(theirs, state.text))
+        other = OtherVersion(what, is_new, theirs, _differing_lines(theirs, state.text))
         return HTMLResponse(self.page(replace(state, source=source, other=other)), 409)
 
     # -------- texts

@@ -93,14 +93,14 @@ def test_a_rubric_is_edited_tried_and_registered_by_the_keyboard_and_a_night_use
     expect(page.locator("#trial")).to_contain_text("m gave 10 new replies on clarity")
     press(page, "Register as draft")
     expect(page.get_by_role("status").first).to_contain_text("Registered as a draft")
-    command = page.locator(".banner code").inner_text()
+    press(page, "Activate 1.1.0")
+    expect(page.locator("dl.facts")).to_contain_text("active")
     assert page.evaluate("window.violations") == []
     assert page.complaints == []
     suite = "{id: a, outputs: outputs.jsonl, rubric: short_answer, judge: judge.yaml}"
     (folder / "suites.yaml").write_text(f"suites: [{suite}]\n", encoding="utf-8")
-    for words in (command.split()[1:], ["nightly", "suites.yaml", "--lake", lake]):
-        code, _, errors = Forked(words, folder, OPENAI_API_KEY="k").wait()
-        assert code in (0, 1), errors
+    code, _, errors = Forked(["nightly", "suites.yaml", "--lake", lake], folder, OPENAI_API_KEY="k").wait()
+    assert code in (0, 1), errors
     with connect(find_lake(lake), read_only=True) as connection:
         last = "select rubric_version from runs where status = 'published' order by version desc limit 1"
         assert connection.execute(last).fetchall() == [("1.1.0",)]

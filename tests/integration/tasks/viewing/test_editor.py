@@ -209,7 +209,8 @@ def test_of_two_people_who_save_a_file_the_second_is_told_and_overwrites_nothing
     answer = editor.post(OTHER, "save", file="mine.yaml", source_file="mine.yaml", read_digest=digest)
     assert answer.status_code == 409 and "# theirs" in answer.text and "Is the reply clear" in answer.text
     assert path.read_text(encoding="utf-8") == theirs
-    assert editor.save(OTHER, "mine.yaml") == 409  # as a new file
+    taken = editor.post(OTHER, "save", file="mine.yaml")  # as a new file
+    assert taken.status_code == 409 and "has a file mine.yaml already" in taken.text
     assert editor.save(OTHER, "mine.yaml", read_digest(answer.text), "mine.yaml") == 303  # both texts were seen
     assert path.read_text(encoding="utf-8") == OTHER
     assert path.stat().st_mode & 0o777 == 0o640
@@ -262,6 +263,21 @@ def test_of_two_people_who_register_a_draft_the_second_is_told(editor: Served):
     assert state("2.0.0") != [("draft", digest)]
     major = TEXT.replace("{id: clear,", "{id: plain,")
     assert "Set version 3.0.0" in editor.post(major).text  # the next that the lake does not have
+
+
+def test_a_draft_is_activated_by_a_button_if_nobody_changed_it_meanwhile(editor: Served):
+    def button(version: str) -> dict[str, str]:
+        page = editor.client.get(f"/rubrics/short_answer?version={version}").text
+        return dict(re.findall(r'name="(source_rubric|source_version|draft_digest)" value="([^"]*)"', page))
+
+    text = TEXT.replace("1.0.0", "5.0.0")
+    editor.post(text, "register")
+    seen = button("5.0.0")
+    assert editor.post(text + "\n", "activate", **seen | {"draft_digest": "0" * 64}).status_code == 409
+    assert editor.post("", "activate", **seen).headers["location"] == "/rubrics/short_answer?version=5.0.0"
+    states = {row["rubric_version"]: row["state"] for row in list_versions(editor.lake)}
+    assert states["5.0.0"] == "active" and button("5.0.0") == {}
+    assert "which is active" in editor.post("", "activate", **seen).text
 
 
 def test_an_active_version_does_not_become_a_draft(editor: Served):
