@@ -1,5 +1,6 @@
 """Page of the people who rate a run: raters, agreement, disagreements, and what is worth rating next."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -7,9 +8,9 @@ import duckdb
 from starlette.requests import Request
 from starlette.routing import Route
 
-from gradebook.rubrics.model.errors import InputError
-from gradebook.rubrics.text.tables import Table, capitalised
-from gradebook.rubrics.text.wording import score_words
+from gradebook.rubrics.model.errors import GradebookError, InputError
+from gradebook.rubrics.text.tables import Cells, Table, capitalised
+from gradebook.rubrics.text.wording import price_words, score_words
 from gradebook.tasks.agreement.calibration import RunCalibration, calibrate_run
 from gradebook.tasks.agreement.columns import (
     CALIBRATED_COLUMNS,
@@ -25,6 +26,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
 from gradebook.tasks.lake.sql import query
+from gradebook.tasks.learning.improve import ImproveRequest, Preview, open_improvement
 from gradebook.tasks.published.run_tables import TRUST
 from gradebook.tasks.published.runs import read_runs
 from gradebook.tasks.ratings.rating_queue import CAUSES, Queue, QueuedOutput, choose_outputs
@@ -44,15 +46,31 @@ _PROBLEMS = {
 }
 
 
+IMPROVABLE_COLUMNS: Cells[Preview] = {
+    "criterion": lambda preview: preview.criterion_id,
+    "outputs": lambda preview: f"{preview.power.n:,}",
+    "kappa": lambda preview: score_words(preview.power.kappa),
+    "rise found in 4 of 5 searches": lambda preview: score_words(preview.power.detectable),
+    "judgments, at most": lambda preview: f"{preview.most_questions:,}",
+    "about": lambda preview: price_words(preview.usd),
+}
+
+
 def routes(frame: Frame) -> list[Route]:
-    """Address of the page: /people, with `?run=` for another run than the latest."""
+    """Addresses: /people, with `?run=` for another run than the latest, and what better questions would cost."""
 
     def people(request: Request) -> str:
         run_id = request.query_params.get("run") or frame.at_version(read_latest_run)
         page = frame.at_version(read_people_page, run_id) if run_id else None
         return frame.render("people.html.j2", "People · gradebook", page=page)
 
-    return [frame.route("/people", people)]
+    def improve(request: Request) -> str:
+        run_id = request.query_params.get("run", "")
+        judge = None if frame.editing is None else frame.editing.judge
+        found = frame.at_version(read_improvable, run_id, judge)
+        return frame.render("improve.html.j2", "A better question · gradebook", run_id=run_id, improvable=found)
+
+    return [frame.route("/people", people), frame.route("/people/improve", improve)]
 
 
 def read_latest_run(lake: Lake) -> str | None:
@@ -111,6 +129,18 @@ class ProblemQueue:
     name: str
     words: str
     count: int
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Improvable:
+    """What `gradebook judge improve` may do with a run's ratings. table: power and price by criterion, None for none.
+
+    fault: why there is none. command: capped at its price; None where a price is unknown or nothing can be improved.
+    """
+
+    table: Table | None
+    fault: str
     command: tuple[str, ...]
 
 
@@ -175,6 +205,20 @@ def read_people_page(lake: Lake, run_id: str) -> PeoplePage:
         queues,
         commands,
     )
+
+
+def read_improvable(lake: Lake, run_id: str, judge: str | None) -> Improvable:
+    """Power and price of better questions for a run's judge; nothing is asked. judge: None: by the name in the run."""
+    try:
+        previews = open_improvement(lake, ImproveRequest(run_id, judge=judge)).previews
+    except GradebookError as error:
+        return Improvable(None, str(error), ())
+    known = [preview.usd for preview in previews if preview.usd is not None]
+    budget = f"{math.ceil(100 * sum(known)) / 100:.2f}" if len(known) == len(previews) else "USD"
+    judged = () if judge is None else ("--judge", judge)
+    command = ("gradebook", "judge", "improve", run_id, *judged, "--budget-usd", budget)
+    table = capitalised("Judge's questions that ratings may improve", IMPROVABLE_COLUMNS, previews)
+    return Improvable(table, "", (*command, *lake.words(is_passed_on=True)))
 
 
 def _commands(lake: Lake, run_id: str) -> dict[str, tuple[str, ...]]:

@@ -22,7 +22,7 @@ FLOW_FILES = "(flow files)"
 PACKAGES = {
     "flows": ("entry", "cli", "commands", "api", FLOW_FILES, "deployment", "display"),
     "tasks": (
-        *("operations", "learning", "stages", "serving", "viewing", "reporting", "published", "rewards", "scoring"),
+        *("operations", "viewing", "learning", "stages", "serving", "reporting", "published", "rewards", "scoring"),
         *("methods", "comparing", "planning", "marts", "runs", "ledger", "agreement", "collecting", "judging"),
         *("ratings", "rubric_store", "datasets", "lake", "workspace", "system"),
     ),
