@@ -2,6 +2,7 @@
 
     python bench/view.py [--runs 1000] [--reads 20] [--folder FOLDER]
     python bench/view.py --cases 20000 [--models 5] [--criteria 8]
+    python bench/view.py --viewers 50 [--pairs 2]
 
 One evaluation of the shipped example is published; the other runs are its rows under other ids, put into the tables
 that the pages read, each with the summary in its folder. The first page is timed from the start of the request to a
@@ -9,9 +10,14 @@ server that has just printed its link; the others are the median and the 95th pe
 the first request of a page, which later requests of the same version of the lake need not work out again.
 
 --cases: instead a run of so many cases, made in SQL. Each request is for another page, so that each is worked out anew.
+
+--viewers: instead the pace of runs of 400 judgments of 200 ms each, alone and with so many viewers, each of whom reads
+a page every 2 s; --pairs of such runs, in turn.
 """
 
 import argparse
+import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -21,9 +27,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http.cookiejar import CookieJar
 from pathlib import Path
+from threading import Event
 
 import duckdb
 
@@ -33,6 +42,7 @@ from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, connect
 from gradebook.tasks.workspace.folder import RunFolder
 from tests.support.large_run import make_large_run
+from tests.support.samples import write_outputs, write_rubric
 
 TABLES = ("run_scores", "criterion_scores", "category_scores", "stage_costs", "score_distribution")
 PROGRAM = [sys.executable, "-m", "gradebook"]
@@ -120,6 +130,94 @@ def measure_cases(lake: Lake, case_count: int, read_count: int) -> None:
         print(f"{'a case':40}{times_words(cases)}")
 
 
+ADDRESSES = ("/", "/runs/{run}", "/runs/{run}/cases", "/runs/{run}/sections/cost", "/rubrics", "/people")
+JUDGMENTS, LATENCY_S, IN_FLIGHT, PAUSE_S = 400, 0.2, 4, 2.0
+
+
+@dataclass
+class Viewed:
+    """What viewers saw: seconds of each page, and the addresses that failed."""
+
+    seconds: list[float] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+
+def measure_viewers(folder: Path, viewer_count: int, pair_count: int) -> None:
+    """Print how long runs take without viewers and with them, how long their pages, and the server's CPU."""
+    uri = f"sqlite:{folder / 'catalog.sqlite'}"
+    if not (folder / "catalog.sqlite").exists():
+        subprocess.run([*PROGRAM, "demo", "--lake", uri], check=True, capture_output=True)
+    lake = find_lake(uri)
+    with connect(lake, read_only=True) as connection:
+        (run_id,) = connection.execute("select run_id from runs order by version limit 1").fetchone() or ("",)
+    write_rubric(folder / "rubric.yaml")
+    judge = [sys.executable, str(Path(__file__).parents[1] / "tests/support/loopback_judge.py")]
+    with subprocess.Popen([*judge, "--latency-s", str(LATENCY_S)], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None  # noqa: S101 - a pipe
+            port = int(server.stdout.readline())
+            settings = f"model: m\nbase_url: http://127.0.0.1:{port}/v1\nmax_in_flight: {IN_FLIGHT}\n"
+            (folder / "judge.yaml").write_text(settings, encoding="utf-8")
+            times: dict[bool, list[float]] = {False: [], True: []}
+            seen = Viewed()
+            for number in range(pair_count):
+                times[False].append(evaluate_s(folder, uri, f"alone {number} {time.time()}"))
+                print(f"{JUDGMENTS} judgments alone{times[False][-1]:24.1f} s", flush=True)
+                with served(lake) as (link, _):
+                    times[True].append(
+                        watched_s(folder, uri, f"watched {number} {time.time()}", link, run_id, viewer_count, seen)
+                    )
+                print(f"with {viewer_count} viewers{times[True][-1]:28.1f} s", flush=True)
+        finally:
+            server.terminate()
+    alone, watched = (statistics.mean(times[name]) for name in (False, True))
+    print(f"pace with viewers            {alone / watched - 1:+.1%}")
+    print(f"pages {len(seen.seconds):,}, failed {len(seen.faults)} {seen.faults[:3]}")
+    print(f"a page                       {times_words(seen.seconds)}")
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"CPU of all processes         {usage.ru_utime + usage.ru_stime:.1f} s, this one {time.process_time():.1f} s")
+
+
+def evaluate_s(folder: Path, uri: str, name: str) -> float:
+    """Seconds of a run of new outputs, from its start to its end."""
+    outputs = write_outputs(folder / "outputs.jsonl", JUDGMENTS, (name,))
+    words = ["evaluate", str(outputs), "--rubric", str(folder / "rubric.yaml"), "--judge", str(folder / "judge.yaml")]
+    begin = time.perf_counter()
+    environment = os.environ | {"OPENAI_API_KEY": "k"}
+    subprocess.run([*PROGRAM, *words, "--lake", uri], check=True, capture_output=True, env=environment)
+    return time.perf_counter() - begin
+
+
+def watched_s(folder: Path, uri: str, name: str, link: str, run_id: str, viewer_count: int, seen: Viewed) -> float:
+    """Seconds of a run, from its start to its end, while viewers look at pages."""
+    is_over = Event()
+
+    def look(number: int) -> None:
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+        addresses = [link, *(link.partition("/t/")[0] + address.format(run=run_id) for address in ADDRESSES)]
+        is_over.wait(PAUSE_S * number / viewer_count)
+        while not is_over.is_set():
+            for address in addresses if number % 2 else addresses[:1] + addresses[:0:-1]:
+                begin = time.perf_counter()
+                try:
+                    with opener.open(address, timeout=60) as answer:
+                        answer.read()
+                except OSError as error:
+                    seen.faults.append(f"{address}: {error}")
+                taken_s = time.perf_counter() - begin
+                seen.seconds.append(taken_s)
+                if is_over.wait(max(PAUSE_S - taken_s, 0.0)):
+                    return
+
+    with ThreadPoolExecutor(viewer_count) as pool:
+        looks = [pool.submit(look, number) for number in range(viewer_count)]
+        taken_s = evaluate_s(folder, uri, name)
+        is_over.set()
+    for each in looks:
+        each.result()
+    return taken_s
+
+
 def read_s(opener: urllib.request.OpenerDirector, address: str) -> float:
     """Seconds until a page is read."""
     begin = time.perf_counter()
@@ -137,12 +235,17 @@ def main() -> None:
     parser.add_argument("--reads", type=int, default=20)
     parser.add_argument("--folder", type=Path, help="where the lake is made, or is from an earlier call")
     parser.add_argument("--cases", type=int)
+    parser.add_argument("--viewers", type=int)
+    parser.add_argument("--pairs", type=int, default=2)
     parser.add_argument("--models", type=int, default=5)
     parser.add_argument("--criteria", type=int, default=8)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary) / "lake"
         folder.mkdir(parents=True, exist_ok=True)
+        if options.viewers:
+            measure_viewers(folder, options.viewers, options.pairs)
+            return
         if options.cases:
             catalog = folder / "lake" / "catalog.sqlite"
             lake = (
