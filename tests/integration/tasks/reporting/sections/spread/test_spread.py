@@ -213,10 +213,10 @@ def test_the_plot_is_at_the_position_of_the_specification(sources: Mapping[str, 
 def test_outliers_lie_far_outside_the_box_and_lead_to_their_outputs(sources: Mapping[str, ReportSource]):
     (low,), (high,), none = (read_outliers(sources[name]) for name in ("nearly", "flat", "later"))
     # nearly: 249 outputs with 1, one with 0; flat: 0, 0.4, 0.4, 1, so 0.3 to 0.55 - fences at -0.075 and 0.925
-    assert (low.words, [output[1:] for output in low.outputs]) == ("A: 1 outlier", [("249", "0.000")])
-    assert [output[1:] for output in high.outputs] == [("3", "1.000")]
+    assert (low.words, [output[1:] for output in low.outputs]) == ("A: 1 outlier", [("249", "0.000", "249")])
+    assert [output[1:] for output in high.outputs] == [("3", "1.000", "3")]
     assert none == ()
-    (anchor, _, _) = low.outputs[0]
+    (anchor, _, _, _) = low.outputs[0]
     contents = read_spread(sources["nearly"])
     assert f'<a href="#o-{anchor}">249</a> 0.000' in render("parts/spread.html.j2", contents=contents, anchors={anchor})
     assert f"249 (output {anchor}) 0.000" in render("parts/spread.html.j2", contents=contents, anchors=set())
