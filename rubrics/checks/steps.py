@@ -404,7 +404,7 @@ def errors_recovered(shard: pa.Table, settings: CheckSettings) -> CheckVerdicts:
     ),
 )
 def answer_last(shard: pa.Table, settings: CheckSettings) -> CheckVerdicts:
-    """A model has the last word: after its last message, no tool was called and no user asked.
+    """A model's message is the last step: no tool call and no user's message follows it.
 
     Whether it answers what was asked is left to a judge. An output without a step of the kind `model`, or that came
     without steps, stays unscored.

@@ -81,4 +81,4 @@ def _comments(draft: DraftFile, criterion: DraftCriterion) -> Iterator[str]:
             + ("." if cost_usd is None else f"; a verdict cost about {price_words(cost_usd)}.")
         )
     if criterion.id in draft.gates:
-        yield "A gate, as it was called a fault that no merit makes up for; no good output of the trial failed it."
+        yield "A gate, as the model named a fault that must never happen; no good output of the trial failed it."

@@ -107,7 +107,9 @@ class Transaction:
         """The given fault, or `CommitUnknown` if a commit was sent without a reply."""
         if not self._is_unclear:
             return fault
-        return CommitUnknown(f"{fault}; whether {self._message!r} went through is not known: the same command tells")
+        return CommitUnknown(
+            f"{fault}; it is not known whether {self._message!r} was committed: run the same command again to see"
+        )
 
 
 def describe_commit(

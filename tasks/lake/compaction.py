@@ -72,7 +72,7 @@ class Upkeep:
         if self.removed_count:
             clauses.append(f"removed {counted(self.removed_count, 'unused file')} of {size_words(self.removed_bytes)}")
         if self.left:
-            clauses.append(f"left for the next run because of other writers: {', '.join(self.left)}")
+            clauses.append(f"postponed to the next compaction, as others were writing: {', '.join(self.left)}")
         return "; ".join(clauses)
 
     def as_json(self) -> dict[str, Any]:

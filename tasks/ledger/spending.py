@@ -84,7 +84,7 @@ class Spending:
         if self.fault:
             yield f"what requests without a counted reply may have cost is unknown: {self.fault}"
         if self.journal_count:
-            yield f"{counted(self.journal_count, 'journal')} of replies not counted yet: the next run takes them in"
+            yield f"{counted(self.journal_count, 'journal')} of replies not counted yet: the next run counts them"
 
     def as_json(self) -> Row:
         return {

@@ -83,14 +83,14 @@ class Watch:
         if self.is_drifted:
             moved = ", ".join(f"{row['criterion_id']} ({_gap_words(row)})" for row in self.drifted)
             return (
-                f"the judge {judge} changed: it scores the same outputs otherwise on {moved}; judge epoch {self.epoch} "
-                f"begins, which is compared with nothing before ({cost})"
+                f"the judge {judge} changed: it scores the same outputs differently on {moved}; judge epoch "
+                f"{self.epoch} begins, which is compared with nothing before ({cost})"
             )
         if first["state"] == NEW_MODEL:
             begins = f"judge epoch {self.epoch} begins, which is compared with nothing before"
             return f"{judge} is answered by {first['model_returned']}: {begins} ({cost})"
         if first["state"] == REFERENCE:
-            reference_clause = f"the reference of judge epoch {self.epoch} of {judge} is taken"
+            reference_clause = f"the reference of judge epoch {self.epoch} of {judge} is stored"
             return f"{reference_clause}; its later nights are compared with it ({cost})"
         strongest = max(self.rows, key=lambda row: row["e_value"])
         return f"no sign that {judge} changed: {_evidence_words(strongest)} ({cost})"

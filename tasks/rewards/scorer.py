@@ -75,7 +75,7 @@ class Feedback:
     def __str__(self) -> str:
         if not self.mendings:
             return NOTHING
-        lines = ["Please mend this:"]
+        lines = ["Please fix this:"]
         for mending in self.mendings:
             lines.append(f"- {mending.description}")
             lines += [f"  Found: {mending.why}"] if mending.why else []

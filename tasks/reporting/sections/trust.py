@@ -54,7 +54,7 @@ def anchor_findings(source: ReportSource) -> Iterator[Finding]:
     first, drifted = rows[0], [row["criterion_id"] for row in rows if row["state"] == "drifted"]
     where = f"on the anchors {first['anchor_set']}, night {first['night']}"
     if drifted:
-        sentence = f"{first['judge']} scores the same outputs otherwise than before on {', '.join(drifted)}, {where}."
+        sentence = f"{first['judge']} scores the same outputs differently than before on {', '.join(drifted)}, {where}."
     elif first["state"] in ("reference", "new_model"):
         sentence = f"A new epoch of {first['judge']} began {where}: it is compared with nothing before."
     else:

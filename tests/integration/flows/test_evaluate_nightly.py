@@ -190,11 +190,11 @@ def test_a_night_says_whether_the_judge_or_the_system_changed(gradebook, folder,
     assert [night.code for night in nights] == [0, 0, 0, 1], [night.err for night in nights]
     said = [night.json["suites"][0]["judge"] for night in nights]
     assert said[0].startswith("the judge was not watched: anchors: found no anchor set 'short_answer' in the lake")
-    taken = "the reference of judge epoch 1 of stub is taken; its later nights are compared with it (20 outputs, "
+    taken = "the reference of judge epoch 1 of stub is stored; its later nights are compared with it (20 outputs, "
     assert said[1].startswith(taken)
     assert said[2].startswith("no sign that stub changed")
     assert said[2].endswith("neither the outputs' scores nor the anchors' moved beyond chance")
-    assert said[3].startswith("the judge stub changed: it scores the same outputs otherwise on clarity (-1.000 from")
+    assert said[3].startswith("the judge stub changed: it scores the same outputs differently on clarity (-1.000 from")
     assert query(gradebook, "select judge_epoch from runs order by version") == [
         {"judge_epoch": epoch} for epoch in (None, 1, 1, 2)
     ]

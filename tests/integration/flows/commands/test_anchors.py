@@ -65,7 +65,7 @@ def test_a_judge_without_past_is_priced_and_all_that_it_was_asked_is_in_the_bill
     assert priced["cost_usd"] == pytest.approx(3 * run["cost_usd"], rel=0.02)
     billed = {each["judge"]: each["billed_usd"] for each in gradebook("cost", "--json").json["by"]["judge"]}
     assert asked["cost_usd"] == pytest.approx(billed["gpt-4.1-mini"])
-    assert "is taken; its later nights are compared with it (6 outputs, $" in asked["sentence"]
+    assert "is stored; its later nights are compared with it (6 outputs, $" in asked["sentence"]
 
 
 def reply_without_some(body: dict[str, Any]) -> str:

@@ -135,7 +135,7 @@ def test_what_meets_a_writer_is_left_and_said(lake, monkeypatch):
         done = compact_lake(lake, flushed_from=1_000_000, merged_from=2)
     assert done.merged == ()
     assert {"merge outputs", "merge verdicts"} <= {*done.left}
-    assert "left for the next run because of other writers: merge" in done.sentence
+    assert "postponed to the next compaction, as others were writing: merge" in done.sentence
     assert (contents(lake), files_of(lake) >= files) == (before, True)
 
 

@@ -90,7 +90,7 @@ def test_a_server_that_stays_away_leaves_it_open_whether_a_commit_went_through(l
         proxy.lost_count = 10**9
         proxy.close()
 
-    with pytest.raises(UnfinishedError, match="whether 'add' went through is not known: the same command tells"):
+    with pytest.raises(UnfinishedError, match="it is not known whether 'add' was committed"):
         add_run(lake, lose)
 
 

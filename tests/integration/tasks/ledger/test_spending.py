@@ -195,4 +195,4 @@ def test_an_unknown_run_is_refused(lake: Lake):
 def test_replies_that_are_still_in_a_journal_are_told(lake: Lake):
     with Journal(lake.journal_folder, "r1") as journal:
         journal.append(JUDGMENT | {"judgment_id": "j"})
-    assert list(read_spending(lake).notes) == ["1 journal of replies not counted yet: the next run takes them in"]
+    assert list(read_spending(lake).notes) == ["1 journal of replies not counted yet: the next run counts them"]

@@ -117,7 +117,7 @@ def test_a_judge_that_turns_strict_is_found_and_a_new_epoch_begins(watched):
     assert changed.is_drifted
     assert changed.rows[0]["mean_gap"] == pytest.approx(-1 / 2, abs=0.2)
     assert changed.epoch == 2
-    assert changed.sentence.startswith("the judge stub changed: it scores the same outputs otherwise on kind (-0.")
+    assert changed.sentence.startswith("the judge stub changed: it scores the same outputs differently on kind (-0.")
     again = watched.on(5)
     assert (again.rows[0]["state"], again.epoch, again.rows[0]["n"]) == ("reference", 2, 30)
     assert watched.on(6).rows[0]["state"] == "steady"  # as strict as in its own reference
@@ -153,7 +153,7 @@ def test_the_report_says_what_the_anchors_showed(watched):
     assert found["steady"].words.startswith("No sign that stub changed, on the anchors kind, night 2026-11-02")
     assert found["drifted"].sign == Sign.BAD
     assert found["drifted"].words.startswith(
-        "stub scores the same outputs otherwise than before on kind, on the anchors"
+        "stub scores the same outputs differently than before on kind, on the anchors"
     )
 
 
