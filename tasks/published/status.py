@@ -218,21 +218,21 @@ class Status:
     def as_json(self) -> dict[str, Any]:
         """JSON object printed by `--json`."""
         of_run = {name: {key: row[key] for key in row if key != "status"} for name, row in self.of_runs.items()}
-        runs = {name: [of_run.get(run.run_id, {}) | run.as_json() for run in getattr(self, name)] for name in _KINDS}
+        shown = {
+            kind: [of_run.get(run.run_id, {}) | run.as_json() for run in runs]
+            for kind, runs in (("at_work", self.at_work), ("left", self.interrupted))
+        }
         failures = [dict(row) | {"go_on": self.go_on(row)} for row in self.failures]
         return {
             "at": self.now,
             "lake": self.lake,
             "is_alarming": self.is_alarming,
-            **runs,
+            **shown,
             "last_published": [dict(row) for row in self.last_published],
             "failures": failures,
             "sizes": dict(self.sizes),
             "judges": [dict(row) for row in self.judges],
         }
-
-
-_KINDS = ("at_work", "left")
 
 
 def read_status(lake: Lake, now: datetime, days: int) -> Status:
