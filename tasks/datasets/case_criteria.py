@@ -9,7 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gradebook.rubrics.files.case_criteria import CASE_CRITERIA_SCHEMA, case_criteria_table, read_case_criterion
+from gradebook.rubrics.files.case_criteria import (
+    CASE_CRITERIA_SCHEMA,
+    case_criteria_table,
+    read_case_criteria_text,
+    read_case_criterion,
+)
 from gradebook.rubrics.model.errors import Fault, OutputsError
 from gradebook.rubrics.model.rubric import CaseCriterion, Rubric
 from gradebook.tasks.datasets.discovery import read_rows
@@ -95,8 +100,7 @@ def own_level_scores(
         fitted = raw.content if isinstance(raw.content, str) else fitter.fit(raw.content, raw.format)
         if isinstance(fitted, str) or fitted.criteria is None:
             continue
-        for body in case_criteria_table([""], [fitted.criteria]).column("body").to_pylist():
-            criterion = read_case_criterion(body)
+        for criterion in read_case_criteria_text(fitted.criteria):
             levels = {level.id: level.score for level in criterion.ranked_levels}
             scores.setdefault((fitted.case_id, fitted.model, criterion.id), {}).update(levels)
     return scores
