@@ -342,7 +342,7 @@ def _check_own_gates(rubric: Row, row: Row) -> Checked:
 def _undecided_rate(row: Row, decision: Decision, failure_count: int, outputs: str, limit: float, note: str) -> Checked:
     """Undecided requirement: a failure rate below its limit whose interval reaches above it.
 
-    outputs: words for the failing outputs; interval_note: words on the interval.
+    outputs: words for the failing outputs; note: words on the interval.
     """
     failures = f"{failure_count:,} of {counted(row['n'], 'output')}, " if failure_count else ""
     clause = f"{rate_words(decision.interval.high)} {outputs} ({failures}limit {rate_words(limit)}{note})"
