@@ -142,7 +142,8 @@ def decide_failures(
         return Decision(outcome, rate_interval)
     rate = failed / trials
     more = _smallest(
-        lambda count: _side(failure_interval(rate * count, count, alpha), max_rate, is_upper=True), int(trials + TOLERANCE)
+        lambda count: _side(failure_interval(rate * count, count, alpha), max_rate, is_upper=True),
+        int(trials + TOLERANCE),
     )
     return Decision(outcome, rate_interval, more)
 

@@ -553,6 +553,7 @@ ELSEWHERE = {
     ),
     "rubric_store.versions._refuse_faults": "gradebook.load_rubric",
     "rubric_store.versions.load_rubric": "gradebook.load_rubric",
+    "rubric_store.versions.activate_draft": "gradebook view --edit",
     "rubric_store.versions.refuse": "gradebook view --edit",
     "rubric_store.versions.register_draft": "gradebook view --edit",
     "runs.request.read_deadline": "raised again by the request, which names the option",
