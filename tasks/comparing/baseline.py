@@ -283,7 +283,7 @@ def _choose_by_gates(
     """Choose the last of the candidates that met its gates, or the one with the highest mean of those that did.
 
     A model that has met its gates in no candidate does not count: it would leave the other models without a baseline.
-    Where each candidate fails a model that counts, those with the fewest such models.
+    Where each candidate fails a model that counts, the oldest of those with the fewest such models.
     """
     if is_best:
         comparable = [
@@ -302,7 +302,9 @@ def _choose_by_gates(
     is_last_met = not is_best and not failing.of(candidates[0])  # then no other one need be read
     never_met = frozenset[str]() if is_last_met else failing.in_all(candidates)
     fewest = 0 if is_last_met else min(len(failing.of(row) - never_met) for row in candidates)
-    met = (row for row in candidates if len(failing.of(row) - never_met) == fewest)
+    # Of runs that all fail, the oldest: a newer one may be a fall that is not mended, and would pass as the new normal.
+    ordered = candidates if fewest == 0 else candidates[::-1]
+    met = (row for row in ordered if len(failing.of(row) - never_met) == fewest)
     chosen, met_count = next(met), 1
     if is_best:
         others = [chosen, *met]

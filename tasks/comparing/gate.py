@@ -336,7 +336,7 @@ def _refusals(gate: GateRule, rule: Rule, rows: Sequence[ComparedRow], figures: 
             yield Refusal(overall.model_b, Ship.UNDECIDED, fall, overall.figures.case_count)
         else:
             by = score_words(-(overall.figures.mean_diff or 0.0))
-            clause = f"{by} {WORSE} beyond chance (could be {could}; allowed: {gate.margin:g})"
+            clause = f"{WORSE} beyond chance, by {by} (at most {could}; allowed: {gate.margin:g})"
             yield Refusal(overall.model_b, Ship.MAY_NOT, clause)
         return
     if gate.equivalence is not None and overall is not None and overall.figures.diff_low is not None:
@@ -364,7 +364,7 @@ def _equivalence_refusal(margin: float, overall: ComparedRow) -> Refusal:
         return Refusal(overall.model_b, Ship.UNDECIDED, far, figures.case_count)
     direction = "worse" if (figures.mean_diff or 0.0) < 0 else "better"
     by = score_words(abs(figures.mean_diff or 0.0))
-    clause = f"{by} {direction} than the baseline beyond chance (could be {distance}; allowed: {margin:g})"
+    clause = f"{direction} than the baseline beyond chance, by {by} (at most {distance}; allowed: {margin:g})"
     return Refusal(overall.model_b, Ship.MAY_NOT, clause)
 
 

@@ -309,7 +309,9 @@ def read_run_comparison(
     if rule is None:
         gate = None
     elif judges is not None and not across_judges:
-        gate = GateFinding(rule, is_failed=True, reasons=(f"{judges} ({ACROSS_JUDGES} applies it)",), is_undecided=True)
+        gate = GateFinding(
+            rule, is_failed=True, reasons=(f"{judges} ({ACROSS_JUDGES} compares them all the same)",), is_undecided=True
+        )
     else:
         pair_rows = [PairRows(pair.name, of_b, pair.rows) for pair, (_, of_b) in zip(models, names, strict=True)]
         named = [alone_in_run(description, baseline_run_id) for description in alone]

@@ -23,6 +23,7 @@ from gradebook.tasks.comparing.expected_power import MOST_MARGIN
 from gradebook.tasks.comparing.figures import are_unchanged
 from gradebook.tasks.comparing.gate import WORSE, gate_rule, open_words
 from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparison
+from gradebook.tasks.comparing.sentences import unchanged_words
 from gradebook.tasks.comparing.stopping import stopped_by_suite, stopped_words
 from gradebook.tasks.comparing.verdict import (
     MOST_NAMED,
@@ -397,12 +398,12 @@ def _change_clauses(grounds: Grounds, models: Sequence[ModelVerdict]) -> Iterato
     beyond = "beyond chance on new cases" if stopped_by_suite(grounds.run) else "beyond chance"
     sentences: dict[Chance | str, str] = {
         UNCHANGED: f"every output and verdict is that of {baseline}",
-        SAME_CRITERIA: f"each criterion of both versions has the outputs and verdicts of {baseline}",
+        SAME_CRITERIA: f"outputs and verdicts are those of {baseline} on every criterion that both versions have",
         LEFT_OPEN: f"missing scores leave open whether it differs from {baseline}",
         Chance.BELOW: f"worse than {baseline} {beyond}",
         Chance.ABOVE: f"better than {baseline} {beyond}",
         EQUAL: f"every overall score is that of {baseline}",
-        Chance.WITHIN: f"no overall difference from {baseline} {beyond}{unseen}",
+        Chance.WITHIN: f"{_same_words(grounds.comparison)}no overall difference from {baseline} {beyond}{unseen}",
         Chance.UNKNOWN: f"no overall difference from {baseline} can be tested",
     }
     if all(any(WORSE in reason for reason in verdict.reasons) for verdict in models) and len(by_outcome) == 1:
@@ -416,10 +417,10 @@ def _change_clauses(grounds: Grounds, models: Sequence[ModelVerdict]) -> Iterato
 def _baseline_clauses(grounds: Grounds, comparison: RunComparison) -> Iterator[str]:
     """Models that are not compared, and what else a reader of the comparison has to know of the baseline."""
     baseline = comparison.baseline_run_id
-    for side, run in (("A", baseline), ("B", "this run")):
+    for side, other_run in (("A", "this run"), ("B", baseline)):
         if names := _lone_models(comparison, side):
-            be, them = ("is", "it") if len(names) == 1 else ("are", "them")
-            yield f"{_join_first(names)} {be} not compared: only {run} has {them}"
+            be, such = ("is", "such model") if len(names) == 1 else ("are", "such models")
+            yield f"{_join_first(names)} {be} not compared: {other_run} has no {such}"
     if failed := [*grounds.settings.get("baseline_failed_models", ())]:
         yield f"{baseline} did not meet the gates of {_join_first(failed)}"
     if comparison.cases is not None:
@@ -453,6 +454,13 @@ def _outcome_of(pair: ComparedModels) -> Chance | str:
     return LEFT_OPEN if overall.outcome is Chance.UNKNOWN and overall.is_left_open else overall.outcome
 
 
+def _same_words(comparison: RunComparison) -> str:
+    """Words on the outputs of the only model that did not change; "" if there are several models, or no such output."""
+    rows = [row for pair in comparison.models for row in pair.rows if row.scope == OVERALL]
+    same = unchanged_words(rows[0]) if len(rows) == 1 else None
+    return "" if same is None else f"{same}: "
+
+
 def _unseen_words(comparison: RunComparison) -> str:
     """Clause on differences that are too small to detect with so few cases, if the rule does not allow them."""
     rows = [row for pair in comparison.models for row in pair.rows if row.scope == OVERALL]
@@ -464,7 +472,7 @@ def _unseen_words(comparison: RunComparison) -> str:
     if (figures.detectable_diff or 0.0) <= (MOST_MARGIN if margin is None else margin):
         return ""
     cases = counted(figures.case_count, "case")
-    return f", but {cases} would miss one under {score_words(figures.detectable_diff)}"
+    return f", but {cases} can only show one of {score_words(figures.detectable_diff)} or more"
 
 
 def _doubt_clauses(standings: Sequence[JudgeStanding]) -> Iterator[str]:

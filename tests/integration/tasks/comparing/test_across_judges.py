@@ -58,7 +58,10 @@ def lake_in(folder: Path) -> Lake:
 @pytest.mark.nightly
 def test_a_rule_against_latest_of_another_judge_is_unknown_and_fails(folder):
     (unmet, *_) = summarise(lake_in(folder), "b").unmet
-    assert str(unmet) == f"gate undecided: required not ({RULE}), found {OF_A_NIGHT} (--across-judges applies it)"
+    assert (
+        str(unmet)
+        == f"gate undecided: required not ({RULE}), found {OF_A_NIGHT} (--across-judges compares them all the same)"
+    )
     with connect_up_to_date(lake_in(folder)) as connection:
         assert not failed_models(connection, lake_in(folder), "b")  # so the next night has a baseline of the new judge
 

@@ -201,7 +201,9 @@ def test_a_run_stopped_by_its_suite_tells_these_cases_from_new_ones(folder, judg
     stopped_at = judge.request_count - asked
     assert stopped_at < CASES
     brief = f"stopped after {stopped_at} of 60 cases: worse on these 60 cases"
-    unsure = "no overall difference from base beyond chance on new cases, but 50 cases would miss one under 0.205"
+    unsure = (
+        "no overall difference from base beyond chance on new cases, but 50 cases can only show one of 0.205 or more"
+    )
     assert f"; {unsure}; {brief}." in summary.verdict.sentence
     banner = f"nearly {brief}; p and intervals are of new cases and allow for its looks."
     assert compare_runs(lake_in(folder), "base", "nearly").banner == banner

@@ -33,8 +33,8 @@ def refusal(rule: GateRule, *rows: ComparedRow) -> Refusal:
     ("changes", "outcome", "words"),
     [
         (SWAYED, Ship.UNDECIDED, "20 cases can't rule out a distance of"),
-        (FELL, Ship.MAY_NOT, "0.250 worse than the baseline beyond chance"),
-        (ROSE * 10, Ship.MAY_NOT, "0.250 better than the baseline beyond chance"),
+        (FELL, Ship.MAY_NOT, "worse than the baseline beyond chance, by 0.250 (at most"),
+        (ROSE * 10, Ship.MAY_NOT, "better than the baseline beyond chance, by 0.250 (at most"),
     ],
 )
 def test_an_equivalence_that_the_cases_leave_open_is_undecided(changes: list[float], outcome: Ship, words: str):
