@@ -253,7 +253,7 @@ def read_verification(
 
 def verdicts_of(stored: str) -> tuple[CheckedClaim, ...]:
     """Verdicts of a stored verification, in the order of its claims."""
-    return tuple(CheckedClaim(**verdict) for verdict in json.loads(stored))
+    return tuple(CheckedClaim(verdict["verdict"], verdict["quote"]) for verdict in json.loads(stored))
 
 
 def _confirmed(entry: _VerdictEntry, source: Sequence[str]) -> ClaimVerdict:

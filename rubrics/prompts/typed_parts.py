@@ -29,6 +29,7 @@ from gradebook.rubrics.text.wording import counted
 
 PARTS_PROMPT = "decisions_parts_v1"
 _VERDICTS = ("contradicted", "not_in_source", "supported")  # worst first
+_PROBABILITIES = "probabilities"  # of the levels of a part, by id, in a stored list
 
 
 def _state(section: str, content: object) -> Messages:
@@ -51,6 +52,11 @@ def _spread(read: ReadReply) -> str:
 def _unread(reads: Sequence[ReadReply]) -> ReadReply | None:
     """First answer that has no usable distribution."""
     return next((read for read in reads if read.status not in ("scored", "abstained")), None)
+
+
+def distributions_of(stored: str) -> tuple[Mapping[str, float] | None, ...]:
+    """Probabilities of the levels of each part of a stored list, by level id; None of a judge that writes."""
+    return tuple(part.get(_PROBABILITIES) for part in json.loads(stored))
 
 
 # -------- preferences
@@ -150,6 +156,7 @@ def read_step_answers(
                 "severity": None if is_best else severity,
                 "rationale": _spread(level),
                 "quote": None,
+                _PROBABILITIES: level.distribution,
             }
         )
     return ReadReply("scored", rationale=json.dumps(marks, ensure_ascii=False))
@@ -180,5 +187,7 @@ def read_claim_answers(text: str | None, questions: Sequence[TypedQuestion]) -> 
     reads = read_answers(text, questions)
     if unread := _unread(reads):
         return unread
-    verdicts = [{"verdict": read.level_id or "abstained", "quote": ""} for read in reads]
+    verdicts = [
+        {"verdict": read.level_id or "abstained", "quote": "", _PROBABILITIES: read.distribution} for read in reads
+    ]
     return ReadReply("scored", rationale=json.dumps(verdicts))

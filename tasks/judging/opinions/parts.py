@@ -15,6 +15,8 @@ from gradebook.rubrics.model.taxonomy import StepMark
 from gradebook.rubrics.prompts.claims import RANKED_VERDICTS, CheckedClaim, Claim, verdicts_of
 from gradebook.rubrics.prompts.combine_opinions import NO_MAJORITY, Opinions, commonest_reason, find_unsure
 from gradebook.rubrics.prompts.step_marks import StepCriterion, marks_of
+from gradebook.rubrics.prompts.typed_parts import distributions_of
+from gradebook.rubrics.statistics.arrays import Floats
 from gradebook.tasks.judging.replies.list_questions import (
     AskedJudge,
     ClaimUnit,
@@ -36,7 +38,8 @@ class PartVote(Generic[Said]):
     """One vote on a part, or several combined. level, said: None without a usable reply; reason says why.
 
     said: content of the reply on the part. request_key: of that reply; without a level, of the first reply without one.
-    is_disputed: the votes that were combined differ in the level.
+    is_disputed: the votes that were combined differ in the level. probabilities: of the levels, by id, as a decision
+    model gives them; None: the level has probability 1.
     """
 
     level: str | None
@@ -44,6 +47,7 @@ class PartVote(Generic[Said]):
     request_key: str
     reason: str | None = None
     is_disputed: bool = False
+    probabilities: Mapping[str, float] | None = None
 
 
 PartVotes = Mapping[Opinion, PartVote[Said]]  # on one part
@@ -122,7 +126,21 @@ def _opinion_arrays(scale: Scale, votes: Sequence[PartVotes[Said]], opinions: Se
     )
     is_wanted = np.array([[opinion in of_part for opinion in opinions] for of_part in votes], np.bool_)
     scores = np.array([*scale.values(), np.nan])  # place -1 selects the NaN
-    return Opinions(is_wanted, positions, scores[positions])
+    return Opinions(is_wanted, positions, scores[positions], _probabilities(scale, votes, opinions))
+
+
+def _probabilities(scale: Scale, votes: Sequence[PartVotes[Said]], opinions: Sequence[Opinion]) -> Floats | None:
+    """Probabilities of the levels: (part, opinion, level); None where no vote has any."""
+    if all(vote.probabilities is None for of_part in votes for vote in of_part.values()):
+        return None
+
+    def row(vote: PartVote[Said] | None) -> list[float]:
+        if vote is None or vote.level is None:
+            return [0.0] * len(scale)
+        given = {vote.level: 1.0} if vote.probabilities is None else vote.probabilities
+        return [given.get(level, 0.0) for level in scale]
+
+    return np.array([[row(of_part.get(opinion)) for opinion in opinions] for of_part in votes], np.float64)
 
 
 QuotedMark = tuple[StepMark, str | None]
@@ -150,11 +168,12 @@ def claim_lists(
 
 def read_claims(answer: ListAnswer) -> list[ClaimVote]:
     """Votes of a usable reply; an abstention is none."""
+    text = answer.text or ""
     return [
         PartVote(None, None, answer.request_key, "abstained")
         if claim_verdict.verdict == "abstained"
-        else PartVote(claim_verdict.verdict, claim_verdict, answer.request_key)
-        for claim_verdict in verdicts_of(answer.text or "")
+        else PartVote(claim_verdict.verdict, claim_verdict, answer.request_key, probabilities=probabilities)
+        for claim_verdict, probabilities in zip(verdicts_of(text), distributions_of(text), strict=True)
     ]
 
 
@@ -177,8 +196,11 @@ def step_lists(
         return questions(judge, replicate)[window_index]
 
     def read(answer: ListAnswer) -> list[StepVote]:
-        marks = marks_of(answer.text or "", scale)
-        return [PartVote(mark.label, (mark, quote), answer.request_key) for mark, quote in marks]
+        text = answer.text or ""
+        return [
+            PartVote(mark.label, (mark, quote), answer.request_key, probabilities=probabilities)
+            for (mark, quote), probabilities in zip(marks_of(text, scale), distributions_of(text), strict=True)
+        ]
 
     for window_index, steps in enumerate(unit.windows):
         yield PartList(unit.output_id, partial(ask, window_index), read, [votes[step] for step in steps])

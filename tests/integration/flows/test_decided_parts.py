@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.claims_judge import write_claims
 from tests.support.loopback_decisions import Asked, LoopbackDecisions
+from tests.support.loopback_judge import LoopbackJudge
 from tests.support.samples import query, write_lines
+from tests.support.steps_judge import write_steps
 
 RUBRIC = """
 id: parts
@@ -151,3 +154,23 @@ def test_steps_over_a_ceiling_are_unscored_and_not_sent(evaluate, gradebook, ser
         "select reason from verdicts join outputs using (output_id) where model = 'new' and criterion_id = 'steps'",
     )
     assert row["reason"].startswith("too_long: found about")
+
+
+@pytest.mark.parametrize(("share_below", "expected"), [(0.79, 0), (0.81, 5)])
+def test_a_cascade_asks_its_second_judge_about_parts_by_the_probabilities_of_the_first(
+    evaluate, server, words, share_below, expected
+):
+    without_pairs = [line for line in RUBRIC.splitlines() if "id: better" not in line]
+    Path("rubric.yaml").write_text("\n".join(without_pairs), encoding="utf-8")
+    judge_file(server)
+    with LoopbackJudge() as second:
+        second.writer = lambda body: (
+            write_steps(body) if "\n\nSTEPS\n" in body["messages"][-1]["content"] else write_claims(body)
+        )
+        Path("then.yaml").write_text(json.dumps({"model": "m", "base_url": second.base_url}), encoding="utf-8")
+        cascade = {"first": "judge.yaml", "then": "then.yaml", "when": {"share_below": share_below}}
+        Path("cascade.yaml").write_text(json.dumps({"cascade": cascade}), encoding="utf-8")
+        finished = evaluate(*words, "--judge", "cascade.yaml")
+        assert finished.code == 0, finished.err
+        # the steps of two outputs, in three windows, and the claims of each
+        assert (server.request_count, second.request_count) == (5, expected)

@@ -1,5 +1,6 @@
 """Votes on claims and on steps combine as votes on levels do."""
 
+import json
 from typing import Any
 
 from gradebook.rubrics.model.levels import Level
@@ -99,3 +100,20 @@ def test_an_abstention_in_a_reply_is_a_vote_without_a_level():
         "abstained",
         "k",
     )
+
+
+@law_over(
+    ("when", "expected"),
+    [
+        (When(share_below=0.7), True),
+        (When(share_below=0.6), False),
+        (When(margin_below=0.3), True),
+        (When(margin_below=0.2), False),
+        (When(entropy_above=0.9), True),
+        (When(entropy_above=1.0), False),
+    ],
+)
+def test_the_rule_of_a_cascade_reads_the_probabilities_of_a_decision_model(when: When, expected: bool):
+    stored = [{"verdict": "supported", "quote": "", "probabilities": {"supported": 0.625, "not_in_source": 0.375}}]
+    (vote,) = read_claims(ListAnswer("k", json.dumps(stored), None, 1, None, None))
+    assert is_unsure(when, CLAIM_SCALE, [votes_of("s"), {Opinion(): vote}]) is expected
