@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from gradebook.rubrics.model.errors import EndpointUnavailable
+from gradebook.rubrics.model.errors import EndpointUnavailable, MissingKey
 
 AWS = "aws"  # as a judge's `key`
 _HOSTS = (".amazonaws.com", ".api.aws")
@@ -26,11 +26,11 @@ def is_of_aws(base_url: str) -> bool:
 
 
 def refuse_missing_botocore() -> None:
-    """Raise `EndpointUnavailable` without the package that signs."""
+    """Raise `MissingKey` without the package that signs."""
     try:
         import botocore.auth  # noqa: F401
     except ImportError:
-        raise EndpointUnavailable(
+        raise MissingKey(
             "key: aws: found no package botocore, which signs requests; expected it: pip install '.[bedrock]' in "
             "gradebook's clone"
         ) from None
@@ -41,7 +41,7 @@ def aws_secret() -> str:
 
     May wait for the service that renews them. Raises `EndpointUnavailable`.
     """
-    credentials = _credentials().get_frozen_credentials()
+    credentials = _credentials()
     return str(credentials.token or credentials.access_key)
 
 
@@ -57,26 +57,38 @@ def signed_headers(method: str, url: str, content: bytes, content_type: str = "a
     if region is None:
         raise EndpointUnavailable(f"key: aws: found no region for {host}, expected one in {' or '.join(_REGIONS)}")
     request = AWSRequest(method, url, headers={"Content-Type": content_type}, data=content)
-    SigV4Auth(_credentials().get_frozen_credentials(), service, region).add_auth(request)
+    SigV4Auth(_credentials(), service, region).add_auth(request)
     return dict(request.headers.items())
 
 
 def _credentials() -> Any:
+    """Credentials as they are now, renewed where they have to be. Raises `EndpointUnavailable`."""
     refuse_missing_botocore()
-    from botocore.exceptions import BotoCoreError
+    from botocore.exceptions import BotoCoreError, ClientError
     from botocore.session import get_session
 
     with _LOCK:
         try:
             credentials = _found[0] if _found else get_session().get_credentials()
-            if credentials is not None:
-                credentials.get_frozen_credentials()  # renewed now, where it may fail
+            frozen = None if credentials is None else credentials.get_frozen_credentials()  # renews them
+        except ClientError as error:
+            code = error.response.get("Error", {}).get("Code", "no code")
+            raise _unusable(f"{error.operation_name} was refused: {code}") from None
+        except OSError as error:
+            raise _unusable(f"{error.filename}: {error.strerror}") from None
         except BotoCoreError as error:
-            raise EndpointUnavailable(f"key: aws: the credentials can't be read or renewed ({error})") from None
+            raise _unusable(str(error)) from None
         if credentials is None:
-            raise EndpointUnavailable(
+            raise MissingKey(
                 "key: aws: found no AWS credentials, expected those of botocore's chain, such as AWS_ACCESS_KEY_ID and "
                 "AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or a role"
             )
         _found[:] = [credentials]
-        return credentials
+        return frozen
+
+
+def _unusable(cause: str) -> EndpointUnavailable:
+    return EndpointUnavailable(
+        f"key: aws: the credentials can't be read or renewed ({cause}); expected those with which "
+        "`aws sts get-caller-identity` succeeds"
+    )

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError
+from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError, MissingKey
 from gradebook.tasks.judging.settings import aws_signature
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.keys import read_keys
@@ -39,6 +39,21 @@ class _Checking(BaseHTTPRequestHandler):
         seen = {"is_right": is_right, "scope": [region, service], "headers": dict(self.headers)}
         body = json.dumps(seen).encode()
         self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_words: object) -> None:
+        """Print nothing."""
+
+
+class _Refusing(BaseHTTPRequestHandler):
+    """Refuses each role."""
+
+    def do_POST(self) -> None:
+        body = b"<ErrorResponse><Error><Code>AccessDenied</Code><Message>told-secret</Message></Error></ErrorResponse>"
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(403)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -109,7 +124,7 @@ def test_region_and_service_of_a_signature_come_from_the_host(url, scope):
 def test_without_the_package_or_credentials_one_sentence_says_what_to_do(monkeypatch):
     settings = JudgeSettings(model="m", key="aws", base_url="https://bedrock-mantle.us-east-1.api.aws/v1")
     monkeypatch.setitem(sys.modules, "botocore.auth", None)
-    with pytest.raises(EndpointUnavailable, match=r"found no package botocore.*\.\[bedrock\]"):
+    with pytest.raises(MissingKey, match=r"found no package botocore.*\.\[bedrock\]"):
         read_keys(settings, {})
     monkeypatch.undo()
     pytest.importorskip("botocore")
@@ -118,5 +133,32 @@ def test_without_the_package_or_credentials_one_sentence_says_what_to_do(monkeyp
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(aws_signature, "_found", [])
-    with pytest.raises(EndpointUnavailable, match="found no AWS credentials"):
+    with pytest.raises(MissingKey, match="found no AWS credentials"):
         read_keys(settings, {})
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_a_refused_role_and_a_missing_token_file_are_named_without_what_the_service_said(
+    monkeypatch, tmp_path, is_refused
+):
+    pytest.importorskip("botocore")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name)
+    token = tmp_path / "token"
+    if is_refused:
+        token.write_text("web-token", encoding="utf-8")
+    settings = JudgeSettings(model="m", key="aws", base_url="https://bedrock-mantle.us-east-1.api.aws/v1")
+    with HTTPServer(("127.0.0.1", 0), _Refusing) as refusing:
+        Thread(target=refusing.serve_forever, args=[0.01], daemon=True).start()
+        values = {"AWS_ROLE_ARN": "arn:aws:iam::123456789012:role/r", "AWS_WEB_IDENTITY_TOKEN_FILE": str(token)}
+        values |= {"AWS_ENDPOINT_URL_STS": f"http://127.0.0.1:{refusing.server_port}", "HOME": str(tmp_path)}
+        for name, value in values.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(EndpointUnavailable) as fault:
+            read_keys(settings, {})
+        refusing.shutdown()
+    cause = "AssumeRoleWithWebIdentity was refused: AccessDenied" if is_refused else f"{token}: No such file"
+    assert cause in str(fault.value)
+    assert "aws sts get-caller-identity" in str(fault.value)
+    assert "told-secret" not in str(fault.value)
+    assert "web-token" not in str(fault.value)
