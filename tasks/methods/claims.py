@@ -115,7 +115,7 @@ class ClaimsScoring(ListMethod):
         method, writer_index = criterion.method_as(ClaimsMethod), lists.judge.writer_index
         usual_count = _claims_of_sentence(planning.ledger)
         opinions = lists.judge.list_votes(criterion.id)
-        size = lists.judge.typed_at_once(criterion.id) or CLAIMS_AT_ONCE
+        size = lists.judge.parts_at_once(criterion.id, CLAIMS_AT_ONCE)
         counts = {index: ListCount() for index in (writer_index, *(opinion.judge_index for opinion in opinions))}
         for shard in planning.shards_of(criterion):
             units = [
@@ -276,7 +276,7 @@ def _find_claims(texts: Sequence[_CheckedText], criterion_id: str, method: Claim
 
 def _verify_claims(texts: Sequence[_CheckedText], criterion_id: str, method: ClaimsMethod, judges: ListJudges) -> None:
     lists: list[PartList[CheckedClaim]] = []
-    size = judges.judge.typed_at_once(criterion_id) or CLAIMS_AT_ONCE
+    size = judges.judge.parts_at_once(criterion_id, CLAIMS_AT_ONCE)
     for text in texts:
         text.votes = {index: {} for index in text.verifiable}
         claims, votes = [text.claims[index] for index in text.votes], [*text.votes.values()]

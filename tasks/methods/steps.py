@@ -132,8 +132,7 @@ class StepsScoring(ListMethod):
 
 def _steps_at_once(judge: Judge, asked: StepCriterion) -> int:
     """Steps of one question; of a decision model as many as its requests take."""
-    questions = judge.typed_at_once(asked.criterion.id)
-    return asked.method.steps_at_once if questions is None else max(questions // questions_of_step(asked), 1)
+    return judge.parts_at_once(asked.criterion.id, asked.method.steps_at_once, questions_of_step(asked))
 
 
 def _step_table(run_id: str, criterion_id: str, outputs: Sequence[_JudgedOutput]) -> pa.Table:

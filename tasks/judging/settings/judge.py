@@ -214,11 +214,18 @@ class Judge(ABC):
             if members[vote.judge_index].as_model is not None and not vote.is_swapped
         )
 
-    def typed_at_once(self, criterion_id: str) -> int | None:
-        """Most typed questions in one request about the parts of an output; None if a judge that writes is asked."""
+    def parts_at_once(self, criterion_id: str, usual: int, questions_of_part: int = 1) -> int:
+        """Claims or steps of an output in one request: the least of the members, as all are asked the same parts.
+
+        usual: of a judge that writes; questions_of_part: typed questions about one part.
+        """
         models = [self.members[vote.judge_index].as_model for vote in self.list_votes(criterion_id)]
-        counts = [model.questions_per_request for model in models if model is not None and model.is_decision]
-        return min(counts) if counts and len(counts) == len(models) else None
+        sizes = (
+            max(model.questions_per_request // questions_of_part, 1) if model.is_decision else usual
+            for model in models
+            if model is not None
+        )
+        return min(sizes, default=usual)
 
     @property
     def has_several_votes(self) -> bool:

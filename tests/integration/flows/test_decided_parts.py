@@ -50,6 +50,11 @@ def decided(state: str, asked: Asked, _: list[Asked]) -> list[float]:
     return [0.8 if chosen_one else rest for chosen_one in is_chosen]
 
 
+def written_parts(body: Any) -> str:
+    """Reply of a judge that writes, about steps or claims."""
+    return write_steps(body) if "\n\nSTEPS\n" in body["messages"][-1]["content"] else write_claims(body)
+
+
 @pytest.fixture
 def server():
     with LoopbackDecisions() as decisions:
@@ -164,9 +169,7 @@ def test_a_cascade_asks_its_second_judge_about_parts_by_the_probabilities_of_the
     Path("rubric.yaml").write_text("\n".join(without_pairs), encoding="utf-8")
     judge_file(server)
     with LoopbackJudge() as second:
-        second.writer = lambda body: (
-            write_steps(body) if "\n\nSTEPS\n" in body["messages"][-1]["content"] else write_claims(body)
-        )
+        second.writer = written_parts
         Path("then.yaml").write_text(json.dumps({"model": "m", "base_url": second.base_url}), encoding="utf-8")
         cascade = {"first": "judge.yaml", "then": "then.yaml", "when": {"share_below": share_below}}
         Path("cascade.yaml").write_text(json.dumps({"cascade": cascade}), encoding="utf-8")
@@ -174,3 +177,18 @@ def test_a_cascade_asks_its_second_judge_about_parts_by_the_probabilities_of_the
         assert finished.code == 0, finished.err
         # the steps of two outputs, in three windows, and the claims of each
         assert (server.request_count, second.request_count) == (5, expected)
+
+
+@pytest.mark.parametrize("kind", ["panel", "cascade"])
+def test_beside_a_judge_that_writes_a_request_has_no_more_questions_than_its_setting(evaluate, server, words, kind):
+    without_pairs = [line for line in RUBRIC.splitlines() if "id: better" not in line]
+    Path("rubric.yaml").write_text("\n".join(without_pairs), encoding="utf-8")
+    judge_file(server, questions_per_request=7)
+    with LoopbackJudge() as second:
+        second.writer = written_parts
+        Path("then.yaml").write_text(json.dumps({"model": "m", "base_url": second.base_url}), encoding="utf-8")
+        members = {"panel": ["judge.yaml", "then.yaml"], "cascade": {"first": "judge.yaml", "then": "then.yaml"}}
+        Path("both.yaml").write_text(json.dumps({kind: members[kind]}), encoding="utf-8")
+        finished = evaluate(*words, "--judge", "both.yaml")
+        assert finished.code == 0, finished.err
+    assert max(len(body["questions"]) for body in server.bodies) == 6  # two steps, of three questions each
