@@ -33,7 +33,7 @@ def read_run(document: Mapping[str, Any], default_model: str) -> dict[str, Any]:
     if not isinstance(steps, list) or not steps:
         raise_misfit("steps", steps, "a list of steps")
     agent = object_of(document.get("agent"))
-    turns = _all_turns(document, agent=None)
+    turns = _all_turns(document, "", agent=None)
     metadata = {"session_id": text_of(document.get("session_id")), "agent": text_of(agent.get("name"))}
     trace_id = text_of(document.get("trajectory_id")) or metadata["session_id"]
     models = (object_of(step).get("model_name") for step in reversed(steps))
@@ -41,21 +41,30 @@ def read_run(document: Mapping[str, Any], default_model: str) -> dict[str, Any]:
     return row_of_conversation(turns, model or default_model, metadata | {"trace_id": trace_id})
 
 
-def _all_turns(document: Mapping[str, Any], agent: str | None) -> list[Turn]:
-    """Turns of a trajectory, and behind the step that refers to it those of a sub-agent. agent: the sub-agent's name.
+def _all_turns(document: Mapping[str, Any], place: str, agent: str | None) -> list[Turn]:
+    """Turns of a trajectory, and behind the step that refers to it those of a sub-agent.
 
-    Usage of copied steps counts in the trajectory that they come from.
+    place: prefix of the fields' names in a `MisfitError`. agent: the sub-agent's name. Usage of copied
+    steps counts in the trajectory that they come from.
     """
-    inner = {text_of(each.get("trajectory_id")): each for each in objects_of(document.get("subagent_trajectories"))}
+    inner = {
+        text_of(each.get("trajectory_id")): (f"{place}subagent_trajectories[{index}].", each)
+        for index, each in enumerate(objects_of(document.get("subagent_trajectories")))
+    }
+    steps = document.get("steps") or []
+    if not isinstance(steps, list):
+        raise_misfit(f"{place}steps", steps, "a list of steps")
     turns = list[Turn]()
-    for index, step in enumerate(map(object_of, document.get("steps") or ())):
+    for index, step in enumerate(map(object_of, steps)):
         about = ({"agent": agent} if agent else {}) | (
             {"tokens": None, "cost_usd": None} if step.get("is_copied_context") is True else {}
         )
-        turns += [turn._replace(about={**turn.about, **about}) for turn in _turns(index, step)]
+        turns += [turn._replace(about={**turn.about, **about}) for turn in _turns(f"{place}steps[{index}]", step)]
         for reference in (each for result in _results_of(step) for each in objects_of(result.get(_REFERENCE))):
-            if trajectory := inner.pop(text_of(reference.get("trajectory_id")), None):
-                turns += _all_turns(trajectory, text_of(object_of(trajectory.get("agent")).get("name")) or "sub-agent")
+            if found := inner.pop(text_of(reference.get("trajectory_id")), None):
+                inner_place, trajectory = found
+                name = text_of(object_of(trajectory.get("agent")).get("name")) or "sub-agent"
+                turns += _all_turns(trajectory, inner_place, name)
     return turns
 
 
@@ -63,10 +72,10 @@ def _results_of(step: Mapping[str, Any]) -> list[dict[str, Any]]:
     return objects_of(object_of(step.get("observation")).get("results"))
 
 
-def _turns(index: int, step: Mapping[str, Any]) -> list[Turn]:
+def _turns(place: str, step: Mapping[str, Any]) -> list[Turn]:
     source = step.get("source")
     if not isinstance(source, str) or source not in _ROLES:
-        raise_misfit(f"steps[{index}].source", source, f"one of {', '.join(_ROLES)}")
+        raise_misfit(f"{place}.source", source, f"one of {', '.join(_ROLES)}")
     calls = [
         {
             "id": call.get("tool_call_id"),
@@ -78,10 +87,10 @@ def _turns(index: int, step: Mapping[str, Any]) -> list[Turn]:
     content = said[0].get("content", "") if said else ""
     message = {"role": _ROLES[source], "content": content} | ({"tool_calls": calls} if calls else {})
     metrics = object_of(step.get("metrics"))
-    tokens = [count_of(f"steps[{index}].metrics.{name}", metrics.get(name)) for name in _COUNTED]
-    about = timing(nanoseconds_of(f"steps[{index}].timestamp", step.get("timestamp")), None) | {
+    tokens = [count_of(f"{place}.metrics.{name}", metrics.get(name)) for name in _COUNTED]
+    about = timing(nanoseconds_of(f"{place}.timestamp", step.get("timestamp")), None) | {
         "tokens": sum_of(*tokens),
-        "cost_usd": amount_of(f"steps[{index}].metrics.cost_usd", metrics.get("cost_usd")),
+        "cost_usd": amount_of(f"{place}.metrics.cost_usd", metrics.get("cost_usd")),
     }
     results = [
         result | {"type": "tool_result", "tool_call_id": result.get("source_call_id") or _only_id(calls)}

@@ -113,7 +113,7 @@ def _result(item: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     wrapped = fields if is_wrapped else {}
     text = wrapped.get("output", wrapped.get("content")) if wrapped else output
     chat = chat_messages([{"role": "tool", "content": text}]) if isinstance(text, list) else []
-    text = chat[0]["content"] if chat else text
+    text = chat[0].get("content", text) if chat else text
     message = {"role": "tool", "tool_call_id": item.get("call_id"), "content": text if text is not None else ""}
     stated = _EXIT.match(text) if isinstance(text, str) else None
     code = int(stated["shell"] or stated["exec"] or 0) if stated else metadata.get("exit_code")

@@ -149,9 +149,9 @@ def with_logs(trace_parts: Sequence[Part]) -> list[Part]:
     models = [
         part.content for part in spans if kind_of_fields(attributes_of(part.content.get("attributes"))) == "model"
     ]
-    by_id = {part.content.get("spanId"): part.content for part in spans}
+    by_id = {span_id: part.content for part in spans if (span_id := text_of(part.content.get("spanId")))}
     for part in logs:
-        span = by_id.get(part.content["spanId"])
+        span = by_id.get(text_of(part.content["spanId"]) or "")
         if span is None and not part.content["spanId"] and len(models) == 1:
             span = models[0]
         if span is None:
@@ -221,6 +221,8 @@ def read_span(content: Mapping[str, Any]) -> Span:
     """Read a span. Raises `MisfitError` where it can't be."""
     id_of("traceId", content.get("traceId"))
     if "log" in content:
+        if content["spanId"]:
+            id_of("spanId", content["spanId"])
         raise MisfitError("found a log record with messages, and not the span that it belongs to, expected both")
     fields = attributes_of(content.get("attributes"))
     events = [

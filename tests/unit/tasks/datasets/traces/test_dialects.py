@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from gradebook.rubrics.model.json_values import canonical_json
 from gradebook.tasks.datasets.discovery import dataset_files, read_rows
 from gradebook.tasks.datasets.row_parser import RowFitter, steps_of_messages
 from tests.support.agent_traces import otlp_attributes, otlp_file, otlp_span, otlp_value
+from tests.support.law_over import law_over
 
 Messages = list[dict[str, Any]]
 _Q = "Which gate?"
@@ -420,7 +422,7 @@ def test_a_result_belongs_to_the_call_that_it_names_else_to_the_earliest(
     assert [step.get("output") for step in steps_of_messages(asked) if step["kind"] == "tool"] == outputs
 
 
-def _record(name: str, body: Mapping[str, Any], span: str) -> dict[str, Any]:
+def _record(name: str, body: Mapping[str, Any], span: Any) -> dict[str, Any]:
     return {"traceId": "t1", "spanId": span, "body": otlp_value(body), "eventName": name}
 
 
@@ -509,6 +511,48 @@ def _rows_of_lines(folder: Path, *lines: Mapping[str, Any]) -> list[Any]:
     path = folder / "lines.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return [raw.content for raw in read_rows([path], {})]
+
+
+_ATIF = {"schema_version": "ATIF-v1.7", "agent": {"name": "main"}}
+_REFERRING = {"source": "agent", "observation": {"results": [{"subagent_trajectory_ref": [{"trajectory_id": "sub"}]}]}}
+
+
+@law_over(
+    ("document", "faults"),
+    [
+        (
+            otlp_file([_span(0, {"gen_ai.operation.name": "chat"}) | {"spanId": ["s0"]}])
+            | {"resourceLogs": [{"scopeLogs": [{"logRecords": [_record("gen_ai.choice", {}, "")]}]}]},
+            ["spanId: found a list of 1, expected an id"],
+        ),
+        (
+            otlp_file([_span(0, {"gen_ai.operation.name": "chat"})])
+            | {"resourceLogs": [{"scopeLogs": [{"logRecords": [_record("gen_ai.choice", {}, ["s0"])]}]}]},
+            ["spanId: found a list of 1, expected an id"],
+        ),
+        (
+            _ATIF | {"steps": [_REFERRING], "subagent_trajectories": [{"trajectory_id": "sub", "steps": 5}]},
+            ["subagent_trajectories[0].steps: found the number 5, expected a list of steps"],
+        ),
+        (
+            _ATIF | {"steps": [_REFERRING], "subagent_trajectories": [{"trajectory_id": "sub", "steps": [{}]}]},
+            ["subagent_trajectories[0].steps[0].source: found null, expected one of user, agent, system"],
+        ),
+    ],
+)
+def test_a_field_of_another_type_is_one_named_fault(document: Any, faults: list[str], tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps(document), encoding="utf-8")
+    contents = [raw.content for raw in read_rows([tmp_path / "run.json"], {})]
+    assert [content for content in contents if isinstance(content, str)] == faults
+
+
+def test_an_output_of_codex_that_is_a_list_of_calls_is_its_json(tmp_path: Path) -> None:
+    listed = [{"type": "function_call", "name": "x", "arguments": "{}"}]
+    made = {"type": "function_call", "call_id": "c1", "name": "find", "arguments": "{}"}
+    done = {"type": "function_call_output", "call_id": "c1", "output": listed}
+    items = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": _Q}]}, made, done]
+    (row,) = _rows_of_lines(tmp_path, *({"type": "response_item", "payload": item} for item in items))
+    assert [step["output"] for step in row["steps"] if step["kind"] == "tool"] == [canonical_json(listed)]
 
 
 def test_a_tool_of_the_provider_leaves_a_reply_of_claude_code_its_tokens(tmp_path: Path) -> None:
