@@ -167,7 +167,7 @@ def _key(assertion: Assertion) -> tuple[str, str]:
     return assertion.type, json.dumps(assertion.value, sort_keys=True)
 
 
-def _output_row(result: Result, case: _Case, stored_fields: FieldCounts, prompts: Sequence[Any]) -> Row:
+def _output_row(result: Result, case: _Case, stored_fields: FieldCounts, prompts: Sequence[str | int]) -> Row:
     response = result.response
     output = response.output if response else None
     text = output if isinstance(output, str) else "" if output is None else json.dumps(output, ensure_ascii=False)
@@ -181,7 +181,7 @@ def _output_row(result: Result, case: _Case, stored_fields: FieldCounts, prompts
     label = result.prompt.label if result.prompt else None
     number = prompts.index(_prompt_key(result))
     tag = label if label and len(label) <= _LONGEST_LABEL and "\n" not in label else f"prompt_{number}"
-    extra = stored_fields.note_all("", drop_empty(result.unknown_keys, ("success", "failureReason", "promptId")))
+    extra = stored_fields.note_all("", drop_empty(result.unknown_keys, ("success", "failureReason")))
     vars_ = result.vars or result.test.vars
     return {
         "case_id": case.case_id,
@@ -196,10 +196,10 @@ def _output_row(result: Result, case: _Case, stored_fields: FieldCounts, prompts
     }
 
 
-def _prompt_key(result: Result) -> Any:
+def _prompt_key(result: Result) -> str | int:
     """What tells prompts apart: promptIdx numbers the pairs of a prompt and a provider."""
     label = result.prompt.label if result.prompt else None
-    return result.unknown_keys.get("promptId") or label or result.prompt_index
+    return result.prompt_id or label or result.prompt_index
 
 
 def _prompt(raw: Any, values: Row) -> Any:

@@ -96,6 +96,7 @@ class Response(OpenMapping):
 class Result(OpenMapping):
     """Answer of one model to one prompt of one test."""
 
+    prompt_id: Annotated[str | None, Field(validation_alias="promptId")] = None
     prompt_index: Annotated[int, Field(validation_alias="promptIdx", ge=0)] = 0
     test_index: Annotated[int, Field(validation_alias="testIdx", ge=0)]
     test: Annotated[Test, Field(validation_alias="testCase")] = Test()

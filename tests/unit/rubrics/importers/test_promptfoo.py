@@ -200,6 +200,8 @@ def test_tests_share_the_default_and_lists_of_variables_are_combined():
         ({"results": 3}, "results: found 3, expected a list of results"),
         ({"results": []}, "found no rows, expected at least one"),
         ({"results": [{"prompt": "x"}]}, "results[0]: found no 'testIdx'"),
+        ({"results": [result(promptId=["a"])]}, "r.json:1: results[0].promptId: found a list, expected text"),
+        ({"results": [result(promptId={"a": 1})]}, "results[0].promptId: found a mapping, expected text"),
         ({"prompts": ["x"], "tests": "file://tests.csv"}, "tests: found 'file://tests.csv', expected a list of tests"),
         ({"prompts": ["x"], "tests": []}, "tests: found no tests, expected a list of them: run"),
         ({"prompts": ["file://p.txt"], "tests": [{}]}, "prompts[0]: found 'file://p.txt', expected the prompt's text"),
