@@ -168,6 +168,8 @@ def _import_items(
         prompt, reference = item.prompt or common["prompt"], item.reference_submission or common["reference_submission"]
         listed = item.rubric or []
         own = _criteria(reading, listed, (*place, LIST_KEY), {}, stored_fields) if listed else criteria
+        if not own:
+            stored_fields.note("items without a criterion (neither they nor the data set have a rubric)")
         extra = stored_fields.note_all("items.", drop_empty({"description": item.description, **item.unknown_keys}))
         row = {
             "case_id": f"case_{index + 1}",

@@ -281,3 +281,6 @@ def test_rubrics_of_items_are_criteria_of_their_rows():
     assert [(row["criterion_id"], row["level_id"]) for row in imported.ratings] == [("cold", "not_met")]
     alone = read_autorubric(json.dumps({"prompt": "Why?", "rubric": None, "items": items[:1]}), "d.json")
     assert alone.cases[0]["criteria"] == imported.cases[0]["criteria"]
+    without = "items without a criterion (neither they nor the data set have a rubric)"
+    some = read_autorubric(json.dumps({"items": [*items, items[1]]}), "d.json")
+    assert (imported.kept, alone.kept, some.kept) == (("na_options",), (), (f"{without} (2)",))
