@@ -31,7 +31,7 @@ from gradebook.tasks.ratings.pairs import (
     count_new_preferences,
     imported_choices,
     insert_preferences,
-    rated_preferences,
+    preferences_of_runs,
 )
 from gradebook.tasks.ratings.tables import (
     count_new_ratings,
@@ -53,7 +53,7 @@ class RatingImport:
 
     rating_count: ratings of the good sheets, without those retracted later in the file; new_count: those that the lake
     did not have, or not as the latest. step_count, claim_count: marks of single steps and of claims in the good sheets.
-    choice_count: preferences for one output over another, of which new_choice_count are new.
+    choice_count: preferences for one output over another, in each run of both, of which new_choice_count are new.
     missing_count: marks "not applicable"; taken_back_count: those of them that retract a rating of the lake. numbers:
     how the numbers of each criterion were interpreted. version: of the lake; None if nothing was written.
     """
@@ -109,7 +109,7 @@ def import_ratings(lake: Lake, rubric: Rubric, file: RatingFile, *, is_dry: bool
             for file_sheet, output_id in zip(reading.sheets, matches.output_ids, strict=True)
         ]
         choices, unplaced_count = imported_choices(connection, sheets, file.run_id)
-        choices = pa.concat_tables([choices, rated_preferences(connection, rubric, ratings, file.run_id)])
+        choices = pa.concat_tables([choices, *preferences_of_runs(connection, ratings)])
         for _ in range(unplaced_count):
             reading.left_out.note("choices between outputs that no run published together")
         _raise_if_too_many(file, reading, marks.num_rows + choices.num_rows)

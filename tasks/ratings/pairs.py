@@ -18,6 +18,7 @@ from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.ratings.import_sheets import match_slots
 from gradebook.tasks.ratings.rating_store import Task
+from gradebook.tasks.rubric_store.questions import add_questions_of_run
 
 PAIRED = "random"  # the one queue of pairs
 _STEPS = (
@@ -134,11 +135,11 @@ def imported_choices(
 
 
 def rated_preferences(
-    connection: duckdb.DuckDBPyConnection, rubric: Rubric, ratings: pa.Table, run_id: str | None
+    connection: duckdb.DuckDBPyConnection, rubric: Rubric, ratings: pa.Table, run_id: str
 ) -> pa.Table:
-    """Ratings of the rubric's criteria by preference against a model as rows of the table `preferences`.
+    """Ratings of a run's criteria by preference against a model as rows of the table `preferences`.
 
-    ratings: `RATING_SCHEMA` and `line`. run_id: the run; None: the latest one with both outputs.
+    rubric: the run's. ratings: `RATING_SCHEMA` and `line`.
     """
     against = {
         criterion.id: criterion.method.against
@@ -151,6 +152,26 @@ def rated_preferences(
     rows = connection.execute(query("ratings/rated_preferences"), {"run_id": run_id}).to_arrow_table()
     connection.unregister("given_baselines")
     return rows
+
+
+def preferences_of_runs(connection: duckdb.DuckDBPyConnection, ratings: pa.Table) -> list[pa.Table]:
+    """`rated_preferences` of each published run that has rated outputs, and whose criteria have the rated texts."""
+    connection.register("new_ratings", ratings)
+    tables = list[pa.Table]()
+    for (run_id,) in connection.execute(query("ratings/runs_by_preference")).fetchall():
+        if rubric := add_questions_of_run(connection, run_id):
+            answers = query("rubric_store/answers", given="new_ratings")
+            answering_ratings = connection.execute(answers).to_arrow_table()
+            tables.append(rated_preferences(connection, rubric, answering_ratings, run_id))
+    connection.unregister("new_ratings")
+    return tables
+
+
+def current_preferences(connection: duckdb.DuckDBPyConnection, rubric: Rubric, run_id: str) -> pa.Table:
+    """`rated_preferences` of one run by the latest ratings of the lake, such as those of an earlier run."""
+    add_questions_of_run(connection, run_id, "ratings")
+    ratings = connection.execute(query("ratings/current_ratings")).to_arrow_table()
+    return rated_preferences(connection, rubric, ratings, run_id)
 
 
 def count_new_preferences(connection: duckdb.DuckDBPyConnection, preferences: pa.Table) -> int:

@@ -30,7 +30,7 @@ from gradebook.tasks.ledger.recordings import write_recording
 from gradebook.tasks.marts.models import mart_names
 from gradebook.tasks.marts.sources import run_costs
 from gradebook.tasks.published.summary import OF_SUMMARY, RunSummary, read_summary
-from gradebook.tasks.ratings.pairs import insert_preferences, rated_preferences
+from gradebook.tasks.ratings.pairs import current_preferences, insert_preferences, preferences_of_runs
 from gradebook.tasks.ratings.tables import insert_ratings
 from gradebook.tasks.rubric_store.versions import store_rubric
 from gradebook.tasks.runs.run import Run
@@ -325,10 +325,17 @@ def _insert_parquet(connection: duckdb.DuckDBPyConnection, table: str, file: Pat
 
 
 def _insert_preferences(connection: duckdb.DuckDBPyConnection, run: Run, folder: RunFolder) -> None:
-    """Store the ratings of the run's ratings file on criteria by preference as choices between two outputs."""
-    if folder.ratings_file.exists() and any(isinstance(each.method, PreferenceMethod) for each in run.rubric.criteria):
+    """Store ratings on criteria by preference as choices between two outputs.
+
+    The run gets those of all current ratings, and earlier runs of the same outputs those of the run's ratings file.
+    """
+    if not any(isinstance(each.method, PreferenceMethod) for each in run.rubric.criteria):
+        return
+    if folder.ratings_file.exists():
         ratings = pq.read_table(folder.ratings_file, filters=[("is_from_file", "=", True)])
-        insert_preferences(connection, rated_preferences(connection, run.rubric, ratings, run.run_id))
+        for preferences in preferences_of_runs(connection, ratings):
+            insert_preferences(connection, preferences)
+    insert_preferences(connection, current_preferences(connection, run.rubric, run.run_id))
 
 
 def _insert_ratings(connection: duckdb.DuckDBPyConnection, folder: RunFolder) -> None:

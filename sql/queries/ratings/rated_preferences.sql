@@ -1,10 +1,10 @@
 -- rated_preferences: one row per rating of given_ratings whose criterion compares the output with another model's, as a
--- row of the table `preferences`: of the run $run_id, or of the latest one with both outputs if it is null. Side A is
--- the output of the model and checkpoint that comes first by name. likert_value: the rating's score.
+-- row of the table `preferences` of the run $run_id, where the run has both outputs. Side A is the output of the model
+-- and checkpoint that comes first by name. likert_value: the rating's score.
 with pairs as (
     select
         given.*,
-        runs.run_id,
+        rated.run_id,
         others.output_id as other_id,
         (rated.model, coalesce(rated.checkpoint, '')) < (others.model, coalesce(others.checkpoint, '')) as is_a,
     from given_ratings as given
@@ -16,9 +16,8 @@ with pairs as (
         and rated.sample_index = others.sample_index
         and rated.output_id <> others.output_id
         and baselines.against in (others.model, others.model || ' @ ' || others.checkpoint)
-    inner join runs on rated.run_id = runs.run_id
-    where given.score is not null and runs.status = 'published' and ($run_id is null or runs.run_id = $run_id)
-    qualify row_number() over (partition by given.line order by runs.version desc) = 1
+    where given.score is not null and rated.run_id = $run_id
+    qualify row_number() over (partition by given.line order by others.checkpoint nulls first, others.output_id) = 1
 ),
 
 final as (

@@ -100,6 +100,27 @@ def test_ratings_of_a_preference_are_choices_between_the_two_outputs(tmp_path: P
     assert (again.choice_count, again.new_choice_count) == (3, 0)
 
 
+def test_every_run_of_the_rated_outputs_has_the_preferences_of_the_present_labels(tmp_path: Path):
+    def write(name: str, score: float) -> Path:
+        rating = {"case_id": "wins", "model": "new", "criterion_id": "helps", "rater": "anna", "score": score}
+        return write_lines(tmp_path / name, [rating])
+
+    rubric, outputs = rubric_against(tmp_path, "old"), write_lines(tmp_path / "o.jsonl", rows_of(old=OLD, new=NEW))
+    lake = find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite")
+    query = """select run_id, list(choice order by preferences.rowid) from preferences group by all order by all"""
+    publish(outputs, rubric, ratings=str(write("first.jsonl", 1)), run_id="r1", allow_unscored=True)
+    publish(outputs, rubric, run_id="r2", allow_unscored=True)
+    other = tmp_path / "other.yaml"  # another question, which nobody answered
+    other.write_text(rubric.read_text().replace("helps more", "is kinder").replace("1.0.0", "2.0.0"))
+    publish(outputs, other, run_id="r3", allow_unscored=True)
+    assert rows_in(tmp_path, query) == [("r1", ["a"]), ("r2", ["a"])]
+    corrected = import_ratings(lake, read_rubric(rubric), RatingFile(write("second.jsonl", 0)))
+    assert (corrected.choice_count, corrected.new_choice_count) == (2, 2)
+    assert rows_in(tmp_path, query) == [("r1", ["a", "b"]), ("r2", ["a", "b"])]
+    publish(outputs, rubric, ratings=str(write("third.jsonl", 0.5)), run_id="r4", allow_unscored=True)
+    assert rows_in(tmp_path, query) == [("r1", ["a", "b", "tie"]), ("r2", ["a", "b", "tie"]), ("r4", ["tie"])]
+
+
 @pytest.mark.nightly
 def test_an_output_wins_ties_or_loses_against_the_answer_of_another_model(judge: LoopbackJudge, tmp_path: Path):
     outputs, rubric = (
