@@ -95,7 +95,8 @@ EXPECTED = {
     "better": "Nothing decides whether m may ship: the rubric has no gate and no pass_threshold; "
     "better than before beyond chance.",
     "same": "Nothing decides whether m may ship: the rubric has no gate and no pass_threshold; "
-    "11 of 12 outputs are the same, with the same score: no overall difference from before beyond chance, but 12 cases can only show one of 0.523 or more.",
+    "11 of 12 outputs are the same, with the same score: "
+    "no overall difference from before beyond chance, but 12 cases can only show one of 0.523 or more.",
     "gate": "m may not ship: 3 of 12 outputs fail the gate safe (none may).",
     "met": "m may ship by point estimates: every gate and threshold is met.",
     "chance": "Nothing decides whether m may ship: the rubric has no gate and no pass_threshold; "
