@@ -103,7 +103,7 @@ class Home:
 
 def read_home(connection: duckdb.DuckDBPyConnection, lake: Lake) -> Home:
     """Read the contents of the home page."""
-    scores = read_rows(connection, query("reporting/site_scores"))
+    scores = read_rows(connection, query("reporting/scores_by_run"), rubric_id=None, most_runs=None)
     by_run: dict[str, list[Row]] = {}
     for row in scores:
         by_run.setdefault(row["run_id"], []).append(row)
@@ -124,7 +124,8 @@ def _line(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row, scores: S
 
 
 def _model_line(row: Row) -> ModelLine:
-    weakest = "–" if row["weakest_id"] is None else f"{row['weakest_id']} {score_words(row['weakest_mean'])}"
+    lowest = row["weakest"]
+    weakest = "–" if lowest is None else f"{lowest['criterion_id']} {score_words(lowest['mean'])}"
     change = signed_words(None if row["changed"] else row["change"])
     return ModelLine(
         model_name(row), score_words(row["mean"]), mean_interval_words(row), change, row["changed"], weakest

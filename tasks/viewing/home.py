@@ -23,6 +23,7 @@ from gradebook.tasks.viewing.frame import Frame, count_pages, data_name, page_nu
 RUNS_A_PAGE = 50
 MOST_RUBRICS = 12
 MOST_TREND_MODELS = 4  # of a rubric
+MOST_TREND_RUNS = 30  # of each model
 MOST_SUITES = 30  # of a night
 MOST_CHECKPOINTS = 10
 WIDTH, HEIGHT, MARGIN = 120, 28, 3  # of a trend, pixels
@@ -134,7 +135,9 @@ def read_home_page(lake: Lake, filters: Filters) -> HomePage:
         rubrics = []
         for last in read_rows(connection, query("published/last_runs"))[:MOST_RUBRICS]:
             stated = stated_outcome(connection, lake, last["run_id"])
-            history = read_rows(connection, query("viewing/trends"), rubric_id=last["rubric_id"])
+            history = read_rows(
+                connection, query("reporting/scores_by_run"), rubric_id=last["rubric_id"], most_runs=MOST_TREND_RUNS
+            )
             sentences = stated.lines or stated.unmet
             trends, step = _trends(history, last["run_id"]), stated.next_step
             links = () if step is None else step_links(last["run_id"], step)
@@ -209,7 +212,7 @@ def _run_line(run: Row, word: str | None) -> RunLine:
 
 
 def _trends(history: Sequence[Row], run_id: str) -> tuple[TrendLine, ...]:
-    """Trend of each model of a run. history: rows of viewing/trends, by model, oldest first."""
+    """Trend of each model of a run. history: rows of reporting/scores_by_run."""
     by_model: dict[str, list[Row]] = {}
     for row in history:
         by_model.setdefault(model_name(row), []).append(row)
@@ -219,7 +222,7 @@ def _trends(history: Sequence[Row], run_id: str) -> tuple[TrendLine, ...]:
 
 def _trend(name: str, rows: Sequence[Row]) -> TrendLine:
     """Trend since the last change of rubric, judge or cases."""
-    first = next((index for index in range(len(rows) - 1, 0, -1) if not rows[index]["is_comparable"]), 0)
+    first = next((index for index in range(len(rows) - 1, 0, -1) if rows[index]["changed"]), 0)
     means = [row["mean"] for row in rows[first:] if row["mean"] is not None]
     last = rows[-1]["mean"]
     change = signed_words(means[-1] - means[-2]) if len(means) > 1 and last is not None else ""

@@ -73,7 +73,8 @@ def test_filters_of_an_address_are_bounded():
 
 def test_a_trend_begins_with_the_last_change_of_rubric_judge_or_data():
     rows = [
-        {"mean": mean, "is_comparable": alike} for mean, alike in ((0.1, False), (0.5, False), (0.6, True), (0.8, True))
+        {"mean": mean, "changed": changed}
+        for mean, changed in ((0.1, None), (0.5, "other cases"), (0.6, None), (0.8, None))
     ]
     trend = _trend("m", rows)
     assert (trend.mean, trend.change) == ("0.800", "+0.200")

@@ -11,6 +11,8 @@ from gradebook.rubrics.files.load import parse_rubric, shipped_rubrics
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, connect_up_to_date
+from gradebook.tasks.lake.rows import read_rows
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.site import Site, read_home, trend_of, write_site
 from tests.support.published_runs import publish
@@ -144,6 +146,9 @@ def test_a_change_on_the_site_is_of_the_same_cases_and_checkpoints_are_apart_fro
     commit(lake, "prompts", lambda connection, _version: connection.execute(asked))
     with connect_up_to_date(lake) as connection:
         home = read_home(connection, lake)
+        last = read_rows(connection, query("reporting/scores_by_run"), rubric_id=rubric.id, most_runs=2)
+    of_last = [(row["run_id"], row["changed"]) for row in last]
+    assert of_last == [("night", None), ("asked", "other cases"), ("step", "a checkpoint")]
     changed = {line.run_id: line.models[0].changed for line in home.runs}
     assert changed == {"a": None, "b": None, "more": "other cases", "step": "a checkpoint", "night": None} | {
         "asked": "other cases"

@@ -1,17 +1,16 @@
--- site_scores: one row per run, model, checkpoint of all rubrics, by rubric, model, whether it is a checkpoint, and
--- run. Scores are 0..1. changed: what keeps the mean from being compared with the previous one: the rubric, the judge,
--- the cases, a run that stopped early, or a checkpoint beside a run of none; null if nothing does. cases: a hash of the
--- cases, their ids with what was asked, so that equal ids of other prompts are other cases. weakest_id, weakest_mean:
--- the weighted criterion with the lowest mean, shown beside the overall mean, which would hide it.
-with weakest as (
-    select
-        run_id,
-        model,
-        checkpoint,
-        arg_min(struct_pack(criterion_id, mean), struct_pack(mean, criterion_id)) as weakest,
-    from criterion_scores
-    where weight > 0
-    group by run_id, model, checkpoint
+-- scores_by_run: one row per run, model, checkpoint of the rubric $rubric_id (null: of all), the last $most_runs of
+-- each model and checkpoint (null: all), by rubric, model, whether it is a checkpoint, and run. Scores are 0..1.
+-- changed: what keeps the mean from being compared with the previous one: the rubric, the judge, the cases, a run that
+-- stopped early, or a checkpoint beside a run of none; null if nothing does. cases: a hash of the cases, their ids
+-- with what was asked, so that equal ids of other prompts are other cases. weakest: the weighted criterion with the
+-- lowest mean (criterion_id, mean), shown beside the overall mean, which would hide it.
+with history as (
+    select *
+    from score_history
+    where $rubric_id is null or rubric_id = $rubric_id
+    qualify
+        $most_runs is null
+        or row_number() over (partition by rubric_id, model, checkpoint order by version desc) <= $most_runs
 ),
 
 cases as (
@@ -22,6 +21,7 @@ cases as (
         bit_xor(distinct hash(scores.case_id, outputs.prompt, outputs.reference, outputs.context)) as cases,
     from output_scores as scores
     left join outputs on scores.output_id = outputs.output_id
+    where scores.run_id in (select run_id from history)
     group by scores.run_id, scores.model, scores.checkpoint
 ),
 
@@ -50,22 +50,22 @@ final as (
         scores.judge_epoch,
         scores.stopped_at,
         cases.cases,
-        weakest.weakest.criterion_id as weakest_id,
-        weakest.weakest.mean as weakest_mean,
-    from score_history as scores
+        (
+            select arg_min(struct_pack(criterion_id, mean), struct_pack(mean, criterion_id))
+            from criterion_scores as criteria
+            where
+                criteria.weight > 0
+                and (criteria.run_id, criteria.model) = (scores.run_id, scores.model)
+                and criteria.checkpoint is not distinct from scores.checkpoint
+        ) as weakest,
+    from history as scores
     left join runs as before on scores.previous_run_id = before.run_id
     left join cases
-        on scores.run_id = cases.run_id
-        and scores.model = cases.model
+        on (scores.run_id, scores.model) = (cases.run_id, cases.model)
         and scores.checkpoint is not distinct from cases.checkpoint
     left join cases as cases_before
-        on scores.previous_run_id = cases_before.run_id
-        and scores.model = cases_before.model
+        on (scores.previous_run_id, scores.model) = (cases_before.run_id, cases_before.model)
         and scores.previous_checkpoint is not distinct from cases_before.checkpoint
-    left join weakest
-        on scores.run_id = weakest.run_id
-        and scores.model = weakest.model
-        and scores.checkpoint is not distinct from weakest.checkpoint
     order by
         scores.rubric_id,
         scores.model,
