@@ -136,7 +136,7 @@ JUDGMENTS, LATENCY_S, IN_FLIGHT, PAUSE_S = 400, 0.2, 4, 2.0
 
 @dataclass
 class Viewed:
-    """What viewers saw: seconds of each page, and the addresses that failed."""
+    """Seconds of each page that a viewer read, and the addresses that failed."""
 
     seconds: list[float] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)

@@ -197,7 +197,7 @@ def _output_row(result: Result, case: _Case, stored_fields: FieldCounts, prompts
 
 
 def _prompt_key(result: Result) -> str | int:
-    """What tells prompts apart: promptIdx numbers the pairs of a prompt and a provider."""
+    """Key of the prompt, equal for all providers; `promptIdx` alone numbers the pairs of a prompt and a provider."""
     label = result.prompt.label if result.prompt else None
     return result.prompt_id or label or result.prompt_index
 

@@ -8,7 +8,7 @@ claim whose quote is not in the source is unverified. Untrusted text enters JSON
 import json
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -60,10 +60,14 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class CheckedClaim:
-    """Verdict of a judge on a claim, checked by code. quote: words of the source, or empty."""
+    """Verdict of a judge on a claim, checked by code. quote: words of the source, or empty.
+
+    probabilities: of the verdicts, by name, as a decision model gives them; None of a judge that writes.
+    """
 
     verdict: ClaimVerdict
     quote: str
+    probabilities: Mapping[str, float] | None = None
 
 
 class _Reply(BaseModel):
@@ -253,7 +257,10 @@ def read_verification(
 
 def verdicts_of(stored: str) -> tuple[CheckedClaim, ...]:
     """Verdicts of a stored verification, in the order of its claims."""
-    return tuple(CheckedClaim(verdict["verdict"], verdict["quote"]) for verdict in json.loads(stored))
+    return tuple(
+        CheckedClaim(verdict["verdict"], verdict["quote"], verdict.get("probabilities"))
+        for verdict in json.loads(stored)
+    )
 
 
 def _confirmed(entry: _VerdictEntry, source: Sequence[str]) -> ClaimVerdict:

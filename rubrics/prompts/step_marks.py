@@ -276,8 +276,13 @@ def _texts_of(case: Case) -> dict[int, str]:
     return texts if answer is None else texts | {answer: case.output}
 
 
-def marks_of(stored: str, scores: Mapping[str, float]) -> tuple[tuple[StepMark, str | None], ...]:
-    """Marks of a stored reply, each with its quote. scores: of the levels, by id."""
+def marks_of(
+    stored: str, scores: Mapping[str, float]
+) -> tuple[tuple[StepMark, str | None, Mapping[str, float] | None], ...]:
+    """Marks of a stored reply, each with its quote and the probabilities of its levels, by id.
+
+    scores: of the levels, by id. Probabilities are None of a judge that writes.
+    """
     return tuple(
         (
             StepMark(
@@ -287,6 +292,7 @@ def marks_of(stored: str, scores: Mapping[str, float]) -> tuple[tuple[StepMark, 
                 *(mark[name] for name in ("error_type", "error_subtype", "severity", "rationale")),
             ),
             mark["quote"],
+            mark.get("probabilities"),
         )
         for mark in json.loads(stored)
     )

@@ -29,7 +29,6 @@ from gradebook.rubrics.text.wording import counted
 
 PARTS_PROMPT = "decisions_parts_v1"
 _VERDICTS = ("contradicted", "not_in_source", "supported")  # worst first
-_PROBABILITIES = "probabilities"  # of the levels of a part, by id, in a stored list
 
 
 def _state(section: str, content: object) -> Messages:
@@ -54,11 +53,6 @@ def _unread(reads: Sequence[ReadReply]) -> ReadReply | None:
     return next((read for read in reads if read.status not in ("scored", "abstained")), None)
 
 
-def distributions_of(stored: str) -> tuple[Mapping[str, float] | None, ...]:
-    """Probabilities of the levels of each part of a stored list, by level id; None of a judge that writes."""
-    return tuple(part.get(_PROBABILITIES) for part in json.loads(stored))
-
-
 # -------- preferences
 def render_pair_state(case: Case, other: str, *, is_swapped: bool) -> Messages:
     """State with both answers. case: of the output; other: the answer that it is compared with."""
@@ -66,7 +60,7 @@ def render_pair_state(case: Case, other: str, *, is_swapped: bool) -> Messages:
 
 
 def preference_question(criterion: Criterion, key: str, *, is_swapped: bool) -> TypedQuestion:
-    """Which of the answers is better: a choice of three."""
+    """Question which of two answers is better, with three options: the first, the second, neither."""
     levels = preference_levels(is_swapped=is_swapped)
     texts: dict[str | None, str] = dict(zip(levels, OUTCOMES, strict=True))
     instructions = guided(criterion, criterion.method_as(PreferenceMethod).guidance)
@@ -156,7 +150,7 @@ def read_step_answers(
                 "severity": None if is_best else severity,
                 "rationale": _spread(level),
                 "quote": None,
-                _PROBABILITIES: level.distribution,
+                "probabilities": level.distribution,
             }
         )
     return ReadReply("scored", rationale=json.dumps(marks, ensure_ascii=False))
@@ -188,6 +182,6 @@ def read_claim_answers(text: str | None, questions: Sequence[TypedQuestion]) -> 
     if unread := _unread(reads):
         return unread
     verdicts = [
-        {"verdict": read.level_id or "abstained", "quote": "", _PROBABILITIES: read.distribution} for read in reads
+        {"verdict": read.level_id or "abstained", "quote": "", "probabilities": read.distribution} for read in reads
     ]
     return ReadReply("scored", rationale=json.dumps(verdicts))

@@ -134,9 +134,10 @@ class ProblemQueue:
 
 @dataclass(frozen=True, slots=True)
 class Improvable:
-    """What `gradebook judge improve` may do with a run's ratings. table: power and price by criterion, None for none.
+    """Power and price of `gradebook judge improve` on a run's ratings.
 
-    fault: why there is none. command: capped at its price; None where a price is unknown or nothing can be improved.
+    table: by criterion; None if no criterion can be improved. fault: the reason for that. command: capped at its
+    price, or with the word USD in its place if a price is unknown; empty if no criterion can be improved.
     """
 
     table: Table | None

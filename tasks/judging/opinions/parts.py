@@ -15,7 +15,6 @@ from gradebook.rubrics.model.taxonomy import StepMark
 from gradebook.rubrics.prompts.claims import RANKED_VERDICTS, CheckedClaim, Claim, verdicts_of
 from gradebook.rubrics.prompts.combine_opinions import NO_MAJORITY, Opinions, commonest_reason, find_unsure
 from gradebook.rubrics.prompts.step_marks import StepCriterion, marks_of
-from gradebook.rubrics.prompts.typed_parts import distributions_of
 from gradebook.rubrics.statistics.arrays import Floats
 from gradebook.tasks.judging.replies.list_questions import (
     AskedJudge,
@@ -168,12 +167,13 @@ def claim_lists(
 
 def read_claims(answer: ListAnswer) -> list[ClaimVote]:
     """Votes of a usable reply; an abstention is none."""
-    text = answer.text or ""
     return [
         PartVote(None, None, answer.request_key, "abstained")
         if claim_verdict.verdict == "abstained"
-        else PartVote(claim_verdict.verdict, claim_verdict, answer.request_key, probabilities=probabilities)
-        for claim_verdict, probabilities in zip(verdicts_of(text), distributions_of(text), strict=True)
+        else PartVote(
+            claim_verdict.verdict, claim_verdict, answer.request_key, probabilities=claim_verdict.probabilities
+        )
+        for claim_verdict in verdicts_of(answer.text or "")
     ]
 
 
@@ -196,10 +196,9 @@ def step_lists(
         return questions(judge, replicate)[window_index]
 
     def read(answer: ListAnswer) -> list[StepVote]:
-        text = answer.text or ""
         return [
             PartVote(mark.label, (mark, quote), answer.request_key, probabilities=probabilities)
-            for (mark, quote), probabilities in zip(marks_of(text, scale), distributions_of(text), strict=True)
+            for mark, quote, probabilities in marks_of(answer.text or "", scale)
         ]
 
     for window_index, steps in enumerate(unit.windows):

@@ -37,7 +37,7 @@ def refuse_missing_botocore() -> None:
 
 
 def aws_secret() -> str:
-    """What a request has of the credentials, to be masked in replies: the session token, or the id of the key.
+    """The secret that a signed request contains, to be masked in replies: the session token, else the key's id.
 
     May wait for the service that renews them. Raises `EndpointUnavailable`.
     """
