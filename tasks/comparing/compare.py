@@ -40,6 +40,7 @@ from gradebook.tasks.comparing.figures import (
     adjust_for_comparison,
     adjust_rows,
     difference_bounds,
+    overall_row,
     overall_test_count,
 )
 from gradebook.tasks.comparing.gate import GateFinding, GateRule, PairRows, evaluate_gate
@@ -395,7 +396,7 @@ def _with_adjusted_p(models: Sequence[ModelComparison]) -> tuple[ModelComparison
     adjusted = []
     for pair, rows in zip(models, adjust_for_comparison([pair.rows for pair in models]), strict=True):
         of_scope = {scope: tuple(row for row in rows if row.scope == scope) for scope in (CATEGORY, CRITERION)}
-        overall = next((row for row in rows if row.scope == OVERALL), None)
+        overall = overall_row(rows)
         adjusted.append(replace(pair, overall=overall, categories=of_scope[CATEGORY], criteria=of_scope[CRITERION]))
     return tuple(adjusted)
 
@@ -424,8 +425,8 @@ class _Comparer:
         """Compare one of so many pairs of models."""
         if self._options.is_unpaired:
             names = model_name(groups[0]), model_name(groups[1])
-            overall_row, rows = compare_unpaired(self._connection, self._wanted, groups, self._new, self.same_ids)
-            return ModelComparison(groups, *names, overall_row if self.is_one_version else None, rows, (), None)
+            unpaired_row, rows = compare_unpaired(self._connection, self._wanted, groups, self._new, self.same_ids)
+            return ModelComparison(groups, *names, unpaired_row if self.is_one_version else None, rows, (), None)
         sides = pair_sides(self._connection, self._wanted, groups, self._new.weights)
         sides = bound_overall(sides, self._new, scaled_weights(self._new))
         names = model_name(groups[0]), model_name(groups[1])

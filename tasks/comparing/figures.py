@@ -309,6 +309,11 @@ def pair_categories(
             yield category, *_category_pairs(sides, weights)
 
 
+def overall_row(rows: Sequence[ComparedRow]) -> ComparedRow | None:
+    """Row of the overall score; None if the rubrics differ."""
+    return next((row for row in rows if row.scope == OVERALL), None)
+
+
 def are_unchanged(rows: Sequence[ComparedRow]) -> bool:
     """Whether every pair of all rows has the same output with the same score, or with none on both sides.
 

@@ -38,7 +38,7 @@ from gradebook.rubrics.statistics.significance import Chance
 from gradebook.rubrics.text.remarks import figure_words, unknown_figure_words
 from gradebook.rubrics.text.wording import counted, score_words
 from gradebook.tasks.comparing.case_pairs import PairCounts
-from gradebook.tasks.comparing.figures import ComparedRow, are_unchanged, worst_first
+from gradebook.tasks.comparing.figures import ComparedRow, are_unchanged, overall_row, worst_first
 
 MOST_FIGURES_NAMED = 12
 MOST_REASONS_NAMED = 3
@@ -326,7 +326,7 @@ def _alone_words(description: str) -> str:
 
 def _refusals(gate: GateRule, rule: Rule, rows: Sequence[ComparedRow], figures: str) -> Iterable[Refusal]:
     """Refusal of the model of a pair, by its margin, else by the scores that got worse, else by the figures."""
-    overall = next((row for row in rows if row.scope == OVERALL), None)
+    overall = overall_row(rows)
     if gate.margin is not None and overall is not None and overall.figures.diff_low is not None:
         could, allowed = score_words(-overall.figures.diff_low), f"(allowed: {gate.margin:g})"
         high = overall.figures.diff_high

@@ -26,15 +26,10 @@ from gradebook.rubrics.text.wording import (
 )
 from gradebook.tasks.agreement.preferences import EQUAL
 from gradebook.tasks.comparing.decision_study import Components, DecisionStudy, Option
-from gradebook.tasks.comparing.figures import ComparedRow, are_unchanged, worst_first
+from gradebook.tasks.comparing.figures import ComparedRow, are_unchanged, overall_row, worst_first
 
 MOST_NAMED = 6
 WORSE, BETTER, NO_CHANGE = "worse", "better", "no"
-
-
-def overall_row(rows: Sequence[ComparedRow]) -> ComparedRow | None:
-    """Row of the overall score; None if the rubrics differ."""
-    return next((row for row in rows if row.scope == OVERALL), None)
 
 
 def row_name(row: ComparedRow) -> str:

@@ -10,10 +10,9 @@ from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL
 from gradebook.rubrics.statistics.significance import Chance
 from gradebook.rubrics.text.wording import counted, difference_interval_words, p_relation, signed_words
 from gradebook.tasks.comparing.compare import Comparison
-from gradebook.tasks.comparing.figures import ComparedRow, worst_first
+from gradebook.tasks.comparing.figures import ComparedRow, overall_row, worst_first
 from gradebook.tasks.comparing.sentences import (
     imbalance_sentences,
-    overall_row,
     row_name,
     unchanged_sentence,
     unchanged_words,

@@ -13,13 +13,13 @@ from typing import Any
 from gradebook.rubrics.model.collecting import refuse_incomplete
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.statistics.comparison import PairFigures
-from gradebook.rubrics.statistics.rules import AUTO, OVERALL
+from gradebook.rubrics.statistics.rules import AUTO
 from gradebook.rubrics.statistics.series import read_series
 from gradebook.rubrics.statistics.significance import luck_of_best
 from gradebook.rubrics.text.wording import score_words
 from gradebook.tasks.collecting.collect import CollectRequest, collect_outputs
 from gradebook.tasks.comparing.compare import ComparisonOptions, compare_runs
-from gradebook.tasks.comparing.figures import ComparedRow
+from gradebook.tasks.comparing.figures import ComparedRow, overall_row
 from gradebook.tasks.comparing.gate import GateRule, gate_rule
 from gradebook.tasks.comparing.run_comparison import RunComparison, as_run_comparison, series_factor
 from gradebook.tasks.comparing.sides import runs_of_other_judges
@@ -221,7 +221,7 @@ def _left_out_note(left_out_count: int, count: int) -> str | None:
 
 def _overall_row(comparison: RunComparison | None) -> ComparedRow | None:
     rows = [row for pair in comparison.models for row in pair.rows] if comparison else []
-    return next((row for row in rows if row.scope == OVERALL), None)
+    return overall_row(rows)
 
 
 def _shrunk_difference(figures: PairFigures, candidates: Sequence[Row]) -> float | None:

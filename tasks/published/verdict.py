@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from gradebook.rubrics.statistics.release import Ship, whole_outcome
-from gradebook.rubrics.statistics.rules import NOT_WORSE, OVERALL
+from gradebook.rubrics.statistics.rules import NOT_WORSE
 from gradebook.rubrics.statistics.significance import Chance
 from gradebook.rubrics.text.wording import (
     counted,
@@ -20,7 +20,7 @@ from gradebook.rubrics.text.wording import (
 )
 from gradebook.tasks.agreement.standing import MOST_BIAS, JudgeStanding, Trust
 from gradebook.tasks.comparing.expected_power import MOST_MARGIN
-from gradebook.tasks.comparing.figures import are_unchanged
+from gradebook.tasks.comparing.figures import ComparedRow, are_unchanged, overall_row
 from gradebook.tasks.comparing.gate import WORSE, gate_rule, open_words
 from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparison
 from gradebook.tasks.comparing.sentences import unchanged_words
@@ -444,7 +444,7 @@ def _lone_models(comparison: RunComparison, side: str) -> list[str]:
 
 
 def _outcome_of(pair: ComparedModels) -> Chance | str:
-    overall = next((row for row in pair.rows if row.scope == OVERALL), None)
+    overall = overall_row(pair.rows)
     if are_unchanged(pair.rows):
         return UNCHANGED if overall is not None else SAME_CRITERIA
     if overall is None:
@@ -454,16 +454,21 @@ def _outcome_of(pair: ComparedModels) -> Chance | str:
     return LEFT_OPEN if overall.outcome is Chance.UNKNOWN and overall.is_left_open else overall.outcome
 
 
+def _overall_rows(comparison: RunComparison) -> list[ComparedRow]:
+    """Rows of the overall scores of all pairs of models; none of a pair whose rubrics differ."""
+    return [row for pair in comparison.models if (row := overall_row(pair.rows)) is not None]
+
+
 def _same_words(comparison: RunComparison) -> str:
     """Words on the outputs of the only model that did not change; "" if there are several models, or no such output."""
-    rows = [row for pair in comparison.models for row in pair.rows if row.scope == OVERALL]
+    rows = _overall_rows(comparison)
     same = unchanged_words(rows[0]) if len(rows) == 1 else None
     return "" if same is None else f"{same}: "
 
 
 def _unseen_words(comparison: RunComparison) -> str:
     """Clause on differences that are too small to detect with so few cases, if the rule does not allow them."""
-    rows = [row for pair in comparison.models for row in pair.rows if row.scope == OVERALL]
+    rows = _overall_rows(comparison)
     rows = [row for row in rows if row.outcome is Chance.WITHIN and row.figures.detectable_diff is not None]
     if not rows:
         return ""
@@ -698,7 +703,7 @@ def _more_cases_steps(comparison: RunComparison) -> Iterator[NextStep]:
     """Step: add cases, if a margin is not shown although nothing is worse; with the number that would show it."""
     gate = comparison.gate
     margin = _MARGIN.search(gate.rule.require or "") if gate is not None and gate.is_failed else None
-    overall = [row for pair in comparison.models for row in pair.rows if row.scope == OVERALL]
+    overall = _overall_rows(comparison)
     if margin is None or not overall or any(row.outcome is not Chance.WITHIN for row in overall):
         return
     if all((row.figures.diff_low or 0.0) > -float(margin[1]) for row in overall):

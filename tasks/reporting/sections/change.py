@@ -7,7 +7,7 @@ from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
 from gradebook.rubrics.text.tables import Table, pick_columns, table_from, table_of
 from gradebook.rubrics.text.wording import counted, difference_interval_words, score_words, signed_words
 from gradebook.tasks.comparing.attribution import UNSCORED
-from gradebook.tasks.comparing.figures import ComparedRow, worst_first
+from gradebook.tasks.comparing.figures import ComparedRow, overall_row, worst_first
 from gradebook.tasks.comparing.gate import GateFinding
 from gradebook.tasks.comparing.run_comparison import RunComparison
 from gradebook.tasks.comparing.sentences import (
@@ -20,7 +20,6 @@ from gradebook.tasks.comparing.sentences import (
     left_out_sentences,
     outcome_sentences,
     outcome_word,
-    overall_row,
     regression_sentence,
     row_name,
     unchanged_sentence,
